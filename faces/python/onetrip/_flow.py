@@ -402,13 +402,7 @@ async def _copy_in(
 
 def _known_of(call: _native.Call[Any]) -> Outcome:
     """What is known of a stream that nobody reads on, or a COPY that nobody gives more data."""
-    if not call.done():
-        return "Unknown"
-    try:
-        call.result()
-    except Error as error:
-        return error.outcome
-    return "Applied"
+    return call._known() or "Unknown"
 
 
 async def _feed(call: _native.Call[str], part: bytes | None) -> None:

@@ -147,6 +147,20 @@ impl Call {
         Ok(self.is_over())
     }
 
+    /// What is known of it: None until it has ended. So it stays, whoever has had its result.
+    fn _known(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+        let core = self.client(py)?;
+        let _turn = core.get().enter(py)?;
+        if !self.is_over() {
+            return Ok(None);
+        }
+        let failed = |it: &mut Progress| it.failure.as_ref().map_or(it.known, Failure::outcome);
+        Ok(Some(match self.now.with(failed)? {
+            outcome::NONE => word(outcome::APPLIED),
+            known => word(known),
+        }))
+    }
+
     /// What it is answered by, once it has ended: for who does not await it.
     #[pyo3(name = "result")]
     fn ended(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
@@ -293,6 +307,7 @@ impl Call {
             let reply = self.reply(it);
             (it.columns, it.readers) = (None, None);
             let (args, rows, table) = (it.args.take(), it.rows.take(), it.table.take());
+            it.known = it.failure.as_ref().map_or(outcome::NONE, Failure::outcome);
             (reply, args, rows, table, it.failure.take(), it.fault.take(), it.number)
         })?;
         drop(args);

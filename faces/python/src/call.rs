@@ -100,11 +100,21 @@ pub(crate) struct Call {
 /// A request: whose it is if not the call's own, and its parameters; those of further uses follow.
 pub(crate) type Encoded = (Option<Py<Call>>, Arc<Described>, Vec<u8>, Vec<Vec<u8>>);
 
+/// The arguments of a call. They stay, and are encoded anew if it is sent again.
+#[derive(Debug)]
+pub(crate) enum Arguments {
+    /// As they were given.
+    Given(Py<PyTuple>),
+    /// Their values, once they were encoded. A tuple for each of a thousand calls in flight would have
+    /// Python's collector run all the time; it does not look at these.
+    Values(Box<[Py<PyAny>]>),
+}
+
 /// How far it has come. There may be thousands of them in flight, so what few have is in a box.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
-    pub(crate) args: Option<Py<PyTuple>>,
+    pub(crate) args: Option<Arguments>,
     /// Formats and parameters, encoded as `described` says; several of one with parts.
     pub(crate) requests: Vec<Encoded>,
     /// Whether rows are read, and whether values are written, by names of attributes, as a dict is:
@@ -142,6 +152,8 @@ pub(crate) struct Progress {
     /// Why it failed, if the server says of its text what it has said before.
     pub(crate) held: Option<Box<Failure>>,
     pub(crate) failure: Option<Failure>,
+    /// The outcome of its failure, once somebody has taken that.
+    pub(crate) known: u32,
     /// Those that wait for its end.
     pub(crate) future: Option<Py<PyAny>>,
     /// A part of its reply has come, or more data is taken, of which its caller has not heard.
@@ -214,14 +226,29 @@ impl Call {
         flags: u32,
         args: Option<Py<PyTuple>>,
     ) -> Call {
+        let args = args.map(Arguments::Given);
         let now = Local::new(Progress { args, ..Progress::default() });
         Call { core, want, statement, flags, into: None, record: None, part_of: 0, now }
     }
 
-    /// Its arguments. They stay, and are encoded anew if it is sent again.
-    pub(crate) fn arguments<'py>(&self, py: Python<'py>) -> Bound<'py, PyTuple> {
-        let args = self.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)));
-        args.ok().flatten().map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py))
+    /// Its arguments.
+    pub(crate) fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.now.with(|it| match &it.args {
+            None => Ok(PyTuple::empty(py)),
+            Some(Arguments::Given(args)) => Ok(args.bind(py).clone()),
+            Some(Arguments::Values(values)) => PyTuple::new(py, values),
+        })?
+    }
+
+    /// Its arguments, of which the values alone are kept from now on.
+    pub(crate) fn kept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let args = self.arguments(py)?;
+        if !args.is_empty() {
+            let values = args.iter().map(Bound::unbind).collect();
+            let given = self.now.with(|it| it.args.replace(Arguments::Values(values)))?;
+            drop(given);
+        }
+        Ok(args)
     }
 
     /// Whether it may run twice.

@@ -350,7 +350,7 @@ impl Core {
         if !matches!(it.want, Want::Tag | Want::Texts) {
             return Ok(None);
         }
-        let args = it.arguments(py);
+        let args = it.arguments(py)?;
         let is_strict = it.client(py)?.get().strict && !args.is_empty();
         Ok((!is_strict && encode::are_texts(&args)).then_some(args))
     }
@@ -497,11 +497,11 @@ impl Core {
                 })
             }),
             Want::Calls(calls) => calls.iter().try_for_each(|part| {
-                let args = part.get().arguments(py);
+                let args = part.get().kept(py).map_err(Failure::Raised)?;
                 add(part.get(), &args, Some(part.clone_ref(py)))
             }),
             _ => {
-                let args = it.arguments(py);
+                let args = it.kept(py)?;
                 add(it, &args, None)
             }
         };

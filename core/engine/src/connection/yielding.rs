@@ -13,8 +13,10 @@
 //!
 //! Who holds the lock may need more than one answer. So the request is put aside for a while, and
 //! what comes meanwhile or is queued goes in front of it. Each time it is put aside for twice as
-//! long, up to a bound. From the fourth time on it may also run for twice as long: however long it
-//! takes, it ends some day, even if others never stop to come.
+//! long, up to a bound. If several were put aside, they come back one at a time: whoever comes
+//! meanwhile waits for one of them, and not for all in turn. From the seventeenth time on, which is
+//! after about a minute, one may also run for twice as long: however long it takes, it ends some
+//! day, even if others never stop to come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +31,10 @@ use crate::{Holders, Outcome, Output, Protocol, Time, Token};
 /// Up to so many times the pause doubles.
 const PAUSES: u32 = 3;
 
-/// So many times it runs for no longer than the first time.
-const EQUAL: u32 = 3;
+/// So many times it runs for no longer than the first time. What runs longer holds up all others
+/// that have only this connection, and most of those that are taken away wait for a lock, where more
+/// time gains nothing.
+const EQUAL: u32 = 16;
 
 /// So often a request is sent again that a cancel hit by mistake. A server may say of a statement
 /// that it was cancelled for a reason of its own, and must not be asked for ever.
@@ -80,7 +84,7 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     pub(super) fn yield_deadline(&self) -> Time {
         // It is asked several times for each request, most of which are alone.
-        if self.wire.len() < 2 && !self.someone_is_queued() {
+        if self.wire.len() < 2 && !self.someone_is_queued() && self.yielded.is_empty() {
             return Time::NEVER;
         }
         match self.wire.at(0) {
@@ -93,11 +97,13 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Whether anybody waits for a request behind the head, on the wire or not sent yet.
+    /// Whether anybody waits for a request behind the head, on the wire, or not sent yet or again.
     fn somebody_waits_behind(&self) -> bool {
         let is_awaited = |slot: &Slot<P::Expect>| slot.token != Token::DISCARD;
         let mut behind = 1..self.wire.len();
-        self.someone_is_queued() || behind.any(|at| self.wire.at(at).is_some_and(is_awaited))
+        self.someone_is_queued()
+            || behind.any(|at| self.wire.at(at).is_some_and(is_awaited))
+            || self.yielded.iter().any(|(slot, _)| slot.behind.is_some())
     }
 
     /// How often a request may be hit by mistake. Where heads are taken away, one may stand behind
@@ -193,7 +199,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// When the next request that was put aside is sent again.
+    /// When the next request that was put aside is to be sent again.
     #[inline]
     pub(super) fn resume_deadline(&self) -> Time {
         let paused = self.yielded.iter().map(|(slot, _)| slot.paused_until);
@@ -211,22 +217,29 @@ impl<P: Protocol> Connection<P> {
         self.fill(now);
     }
 
-    /// Those that were put aside and whose turn has come are next.
+    /// The first of those that were put aside and whose turn has come is next, unless another one is
+    /// back.
     #[inline]
     pub(super) fn return_yielded(&mut self) {
         if !self.yielded.is_empty() {
-            self.return_some();
+            self.return_one();
         }
     }
 
     #[cold]
-    fn return_some(&mut self) {
-        for _ in 0..self.yielded.len() {
-            let Some(mut next) = self.yielded.pop_front() else { break };
-            match next.0.behind.take_if(|number| self.queue.has_passed(*number)) {
-                Some(_) => self.healing.push_back(next),
-                None => self.yielded.push_back(next),
-            }
+    fn return_one(&mut self) {
+        let healing = self.healing.iter().map(|(slot, _)| slot);
+        let is_one_back = healing.chain(self.wire.slots()).any(|slot| slot.yields > 0);
+        if is_one_back {
+            return;
+        }
+        let mut is_due = |slot: &Slot<P::Expect>| {
+            slot.behind.is_some_and(|number| self.queue.has_passed(number))
+        };
+        let Some(at) = self.yielded.iter().position(|(slot, _)| is_due(slot)) else { return };
+        if let Some(mut next) = self.yielded.remove(at) {
+            next.0.behind = None;
+            self.healing.push_back(next);
         }
     }
 }

@@ -487,11 +487,11 @@ fn several_may_be_put_aside_and_come_again_one_after_the_other() {
 }
 
 #[test]
-fn each_time_it_waits_longer_and_from_the_fourth_on_it_may_run_longer() {
+fn each_time_it_waits_longer_and_from_the_seventeenth_on_it_may_run_longer() {
     let mut pair = sent(1..=1);
-    let millis = [(500, 500), (500, 1000), (500, 2000), (500, 4000), (1000, 4000), (2000, 4000)];
-    for (at, (runs, pause)) in millis.into_iter().enumerate() {
-        let follower = at as u32 + 2;
+    let pauses = [500, 1000, 2000].into_iter().chain(std::iter::repeat(4000));
+    let runs = std::iter::repeat_n(500, 17).chain([1000, 2000]);
+    for (follower, (runs, pause)) in (2..).zip(runs.zip(pauses)) {
         pair.resend(follower, "o");
         pair.lose();
         pair.take_away_after(Duration::from_millis(runs));
@@ -502,6 +502,63 @@ fn each_time_it_waits_longer_and_from_the_fourth_on_it_may_run_longer() {
     }
     pair.reply(&done(1));
     assert_eq!(completed(&pair.take()), [1]);
+}
+
+#[test]
+fn of_several_that_were_put_aside_one_comes_back_at_a_time() {
+    let mut pair = sent(1..=4);
+    for id in 1..=3 {
+        pair.take_away_after(AFTER);
+        pair.reply(&hit(id));
+        assert_eq!(pair.take(), [Out::Restarted(id.into())]);
+        pair.lose();
+    }
+    // The first is back, and the pause of the second is over.
+    assert_eq!(pair.client.in_flight(), 2);
+    pair.reply(&done(4));
+    assert_eq!(completed(&pair.take()), [4]);
+    assert_eq!(pair.client.in_flight(), 1);
+    // Whoever comes now waits for one of them alone.
+    pair.resend(5, "o");
+    pair.lose();
+    pair.take_away_after(AFTER);
+    pair.reply(&[hit(1), done(5)].concat());
+    assert_eq!(pair.take(), [Out::Restarted(1), COMPLETE(5)]);
+    for id in [2, 3] {
+        assert_eq!(pair.client.in_flight(), 1);
+        pair.lose();
+        pair.reply(&done(id));
+        assert_eq!(completed(&pair.take()), [u64::from(id)]);
+    }
+    pair.due(2 * AFTER);
+    pair.lose();
+    pair.reply(&done(1));
+    assert_eq!(completed(&pair.take()), [1]);
+    assert!(pair.client.is_idle());
+}
+
+#[test]
+fn one_that_is_back_gives_way_to_another_whose_pause_is_over() {
+    let mut pair = sent(1..=3);
+    for id in 1..=2 {
+        pair.take_away_after(AFTER);
+        pair.reply(&hit(id));
+        assert_eq!(pair.take(), [Out::Restarted(id.into())]);
+        pair.lose();
+    }
+    pair.reply(&done(3));
+    assert_eq!(completed(&pair.take()), [3]);
+    // Nobody is behind the first on the wire.
+    assert_eq!((pair.client.in_flight(), pair.client.queued()), (1, 1));
+    pair.due(AFTER);
+    assert_eq!(pair.take(), [Out::Cancel], "the pause of the second is over");
+    assert!(pair.begin());
+    pair.end(CancelEnd::Closed);
+    pair.reply(&hit(1));
+    assert_eq!(pair.take(), [Out::Restarted(1)]);
+    pair.lose();
+    pair.reply(&done(2));
+    assert_eq!(completed(&pair.take()), [2]);
 }
 
 #[test]

@@ -688,6 +688,28 @@ test('a savepoint is not kept without a statement that was given up before it wa
   await drop()
 })
 
+test('a transaction is not committed without statements that found the queue full', async () => {
+  const { name, count, drop } = await table()
+  const sql = client({ connectionsMax: 1, inFlightMax: 1, queueMax: 8 })
+  const many = (tx: Tx) => Array.from({ length: 100 }, (_, n) => tx`insert into ${name} values (${n})`)
+  const ways: ((tx: Tx) => Promise<unknown>)[] = [
+    (tx) => Promise.allSettled(many(tx)),
+    (tx) => Promise.all(many(tx)),
+    // Nothing of it is awaited within.
+    async (tx) => void many(tx).forEach((one) => void one.then(undefined, () => undefined)),
+  ]
+  for (const way of ways) {
+    const error = await failure(sql.begin(async (tx) => void (await way(tx))))
+    assert.ok(['rolled_back', 'queue_full'].includes(String(error.code)), String(error))
+    assert.equal(error.outcome, 'Rejected')
+    assert.equal(await count(), 0)
+  }
+  const returned = await failure(sql.begin((tx) => many(tx)))
+  assert.equal(returned.outcome, 'Rejected')
+  assert.equal(await count(), 0)
+  await drop()
+})
+
 test('a ROLLBACK behind a late statement that goes on is not waited for without end', async () => {
   const sql = client({ connectionsMax: 1, cancelOnTimeout: false })
   const other = client()

@@ -1072,15 +1072,20 @@ impl Scope {
             _ => 0,
         };
         let call = Bound::new(py, call)?;
-        let failure = match self.closed_to(py)? {
-            None => refused.map(|(code, message)| unsent(code, message)),
-            failure => failure,
+        let (failure, is_refused) = match self.closed_to(py)? {
+            None => (refused.map(|(code, message)| unsent(code, message)), true),
+            failure => (failure, false),
         };
         if let Some(failure) = failure {
             if let Where::Pipeline(_, refused) = &mut self.place {
                 refused.get_or_insert_with(|| failure.again(py, failure.outcome()));
             }
-            Core::run(core, |state, py, _| state.fail(py, &call, failure))?;
+            Core::run(core, |state, py, _| {
+                state.fail(py, &call, failure);
+                if let (true, Where::Own(number, _)) = (is_refused, &self.place) {
+                    state.enqueue_refused(*number, &call);
+                }
+            })?;
             return Ok(call);
         }
         match &mut self.place {

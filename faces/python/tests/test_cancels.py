@@ -277,3 +277,32 @@ async def test_executemany_that_is_given_up_amid_its_arguments_is_stopped(
             await holds(lambda: pool.executemany(insert, sets, timeout=3), False)
             assert await asyncio.wait_for(pool.fetchval("select 1"), 600) == 1
         assert await it.fetchval("select count(*) from given_up_sets") == 0
+
+
+@pytest.mark.parametrize("where", ["shared", "block"])
+async def test_a_copy_whose_answer_has_come_is_cancelled_as_any_other_call(where: str) -> None:
+    """The task is cancelled in the turn in which its answer came."""
+    async with onetrip.connect(URL, connections_max=2) as db:
+        await db.execute("drop table if exists copied_and_cancelled")
+        await db.execute("create table copied_and_cancelled (id int)")
+        outcomes = set()
+        for number in range(300):
+            async def copies() -> int:
+                if where == "shared":
+                    return await db.copy_in("copy copied_and_cancelled from stdin", b"%d\n" % number)
+                async with db.begin() as tx:
+                    return await tx.copy_in("copy copied_and_cancelled from stdin", b"%d\n" % number)
+
+            task = asyncio.ensure_future(copies())
+            # Each turn of the loop is the one in which it is cancelled, sooner or later.
+            for _ in range(number % 60):
+                await asyncio.sleep(0)
+            task.cancel()
+            try:
+                await task
+                outcomes.add("returned")
+            except asyncio.CancelledError as error:
+                outcomes.add(getattr(error, "_outcome", "none"))
+        # Nothing else was raised.
+        assert outcomes <= {"returned", "NotSent", "Rejected", "Unknown", "Applied", "none"}
+        await db.execute("drop table copied_and_cancelled")

@@ -623,3 +623,60 @@ async def test_what_leaves_a_transaction_of_the_dropin_says_what_was_sent() -> N
         assert caught.value.outcome == "Rejected"  # type: ignore[attr-defined]
     finally:
         await con.close()
+
+
+# --- what is refused ---
+
+SMALL: dict[str, Any] = {"connections_max": 1, "in_flight_max": 1, "queue_max": 8}
+INSERT = "insert into things values ($1)"
+
+
+@pytest.mark.parametrize("ways", ["calls", "tasks", "gathered"])
+async def test_a_block_is_not_committed_without_what_found_the_queue_full(
+    table: onetrip.Database, ways: str
+) -> None:
+    async with onetrip.connect(URL, **SMALL) as it:
+        await it.execute(INSERT, 0)
+        calls: list[Any] = []
+        with pytest.raises(onetrip.Error) as left:
+            async with it.begin() as tx:
+                await tx.execute(INSERT, 1)
+                calls = [tx.execute(INSERT, n) for n in range(2, 102)]
+                if ways != "calls":
+                    calls = [asyncio.ensure_future(call) for call in calls]
+                if ways == "gathered":
+                    await asyncio.gather(*calls, return_exceptions=True)
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert "queue_full" in {getattr(end, "code", None) for end in ends}
+        assert left.value.outcome == "Rejected" and left.value.code in ("rolled_back", "queue_full")
+        assert await things(table) == [0]
+
+
+async def test_a_savepoint_is_not_kept_without_what_found_the_queue_full(
+    table: onetrip.Database,
+) -> None:
+    async with onetrip.connect(URL, **SMALL) as it:
+        await it.execute(INSERT, 0)
+        async with it.begin() as tx:
+            await tx.execute(INSERT, 1)
+            with pytest.raises(onetrip.Error) as left:
+                async with tx.begin() as inner:
+                    calls = [inner.execute(INSERT, n) for n in range(2, 102)]
+                    await asyncio.gather(*calls, return_exceptions=True)
+            assert left.value.outcome == "Rejected"
+        assert await things(table) == [0, 1]
+
+
+@pytest.mark.parametrize("query", ["select '\0'", "commit", "set search_path = public; select 1"])
+async def test_a_block_is_not_committed_without_a_text_that_was_refused(
+    table: onetrip.Database, query: str
+) -> None:
+    with pytest.raises(onetrip.errors.RolledBackError) as left:
+        async with table.begin() as tx:
+            await tx.execute(INSERT, 1)
+            refused = tx.execute(query)
+            await tx.execute(INSERT, 2)
+    with pytest.raises(onetrip.Error):
+        await refused
+    assert left.value.outcome == "Rejected"
+    assert await things(table) == []

@@ -279,10 +279,19 @@ impl Executor {
         let alone = statement.is_alone();
         with_scratch(|out| {
             let submitted = self.try_run((runs, alone), source, params, out);
-            let fate = self.lead.as_ref().map(|lead| &lead.fate);
-            let refused = |error: Error| Reply::refused(error.part_of(fate));
-            submitted.unwrap_or_else(refused).traced(span)
+            submitted.unwrap_or_else(|error| self.refused(error)).traced(span)
         })
+    }
+
+    /// The reply of a statement that was refused. Its transaction is not committed without it, if that
+    /// is still there.
+    fn refused<T>(&self, error: Error) -> Reply<T> {
+        if let (Some(lead), Target::One(connection)) = (&self.lead, &self.target)
+            && connection.lock().refusal().is_none()
+        {
+            lead.leave_out();
+        }
+        Reply::refused(error.part_of(self.lead.as_ref().map(|lead| &lead.fate)))
     }
 
     fn try_run<T: FromReply>(
@@ -796,7 +805,7 @@ impl Executor {
                 message,
             })
         };
-        submit().map_or_else(Reply::refused, Reply::of)
+        submit().map_or_else(|error| self.refused(error), Reply::of)
     }
 
     /// Runs a command that ends a transaction or a savepoint.

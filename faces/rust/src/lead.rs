@@ -126,6 +126,16 @@ impl Lead {
         self.block().runs_again(end)
     }
 
+    /// A statement of it was refused.
+    pub(crate) fn leave_out(&self) {
+        self.block().leave_out(self.level);
+    }
+
+    /// Whether a statement of it was refused, so that it must not be kept.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.block().is_incomplete(self.level)
+    }
+
     pub(crate) fn end(&self) {
         self.block().end(self.level);
     }
@@ -158,7 +168,7 @@ impl Drop for Lead {
 impl From<NotSent<Error>> for Error {
     fn from(why: NotSent<Error>) -> Error {
         match why {
-            NotSent::NotBegun(error) => error,
+            NotSent::NotBegun(error) | NotSent::Incomplete(error) => error,
             NotSent::Ended(refusal) => Error::misuse(refusal.code(), refusal.to_string()),
             NotSent::Unencodable(error) => params::unencodable(error),
         }

@@ -14,7 +14,9 @@ use crate::reply::Reply;
 use crate::rows::Blocks;
 use crate::streams::{Lease, stream_methods};
 use crate::{Error, Outcome};
-use onetrip_postgres::client::transaction::verdict::{Leaver, left, not_released};
+use onetrip_postgres::client::transaction::verdict::{
+    Failure, INCOMPLETE_SAVEPOINT, Leaver, left, not_released,
+};
 
 /// A part of a transaction that can be undone alone.
 /// [`Transaction::savepoint`](crate::Transaction::savepoint) makes one.
@@ -72,11 +74,13 @@ impl<'a> Savepoint<'a> {
     /// awaited, RELEASE is sent by itself and its answer waited for: one trip, or none if nothing
     /// was sent.
     pub fn release(mut self) -> Release<'a> {
-        self.ended = true;
-        if self.lead.is_sent() {
+        let is_incomplete = self.lead.is_incomplete();
+        // Otherwise dropping it undoes what was done since.
+        self.ended = !is_incomplete;
+        if self.ended && self.lead.is_sent() {
             self.lead.release();
         }
-        Release { savepoint: self, reply: None }
+        Release { savepoint: self, reply: None, is_incomplete }
     }
 
     /// Undoes what was done since, and waits for the server's answer: one trip, or none if nothing
@@ -161,8 +165,9 @@ impl Drop for Savepoint<'_> {
 /// RELEASE travel with what comes next.
 ///
 /// # Errors
-/// A statement behind the savepoint had failed (`Rejected`, with the code `rolled_back`): the
-/// savepoint was rolled back, and the transaction goes on without what was done since. Or BEGIN was
+/// A statement behind the savepoint had failed or was refused (with the code `rolled_back`): the
+/// savepoint was rolled back, and the transaction goes on without what was done since. If a
+/// statement was refused and this is not awaited, the transaction can't be committed. Or BEGIN was
 /// refused, or the connection was lost, even if nothing was sent since.
 ///
 /// Once it has been polled, RELEASE was sent, and dropping it changes nothing.
@@ -170,6 +175,19 @@ impl Drop for Savepoint<'_> {
 pub struct Release<'a> {
     savepoint: Savepoint<'a>,
     reply: Option<Reply<Blocks>>,
+    /// A statement behind the savepoint was refused, of which its caller has not heard yet.
+    is_incomplete: bool,
+}
+
+impl Drop for Release<'_> {
+    /// Who does not wait for it expects what is behind the savepoint to be kept.
+    fn drop(&mut self) {
+        if self.is_incomplete
+            && let Some(outer) = &self.savepoint.outer.lead
+        {
+            outer.leave_out();
+        }
+    }
 }
 
 impl Future for Release<'_> {
@@ -178,6 +196,9 @@ impl Future for Release<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if this.reply.is_none() {
+            if std::mem::take(&mut this.is_incomplete) {
+                return Poll::Ready(Err(this.savepoint.incomplete()));
+            }
             // Nothing was sent, or a later statement has taken RELEASE along.
             let Some(release) = this.savepoint.lead.take_release() else {
                 return Poll::Ready(this.savepoint.is_in_vain().map_or(Ok(()), Err));
@@ -202,6 +223,16 @@ impl Savepoint<'_> {
     fn of_whole(&self, error: Error) -> Error {
         let outcome = left(error.outcome(), Leaver::Commit, self.lead.has_left());
         error.with_outcome(outcome)
+    }
+
+    /// A statement behind it was refused, so it is not kept: it is rolled back to once this is
+    /// dropped.
+    fn incomplete(&self) -> Error {
+        self.is_in_vain().unwrap_or_else(|| {
+            let why = Error::rolled_back(INCOMPLETE_SAVEPOINT, None);
+            let outcome = left(Outcome::NotSent, Leaver::Commit, self.lead.has_left());
+            why.with_outcome(outcome)
+        })
     }
 
     /// RELEASE failed. If the reason is a failed statement, the savepoint is rolled back, so that

@@ -84,7 +84,9 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// The commit failed; or the server answered it with ROLLBACK, since a statement had failed
-    /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If the
+    /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If a
+    /// statement was refused, as one that found the queue full, COMMIT is not sent, and the
+    /// transaction is rolled back (`rolled_back`; `NotSent` if nothing of it was sent). If the
     /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`. If the
     /// connection was lost before, it is an error even if nothing of the transaction was sent:
     /// `NotSent` then, and otherwise `Rejected`. Behind a pipeline of the transaction that has begun
@@ -93,8 +95,10 @@ impl<'a> Transaction<'a> {
     ///
     /// Dropping the future does not take back a COMMIT that was sent.
     pub fn commit(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        // Without a connection, statements may have been refused, so COMMIT must fail, too.
-        let is_due = self.lead.is_sent() || !self.connection.lock().engine.is_open();
+        // Where statements were refused, or may have been for want of a connection, it must fail.
+        let is_due = self.lead.is_sent()
+            || self.lead.is_incomplete()
+            || !self.connection.lock().engine.is_open();
         let reply = is_due.then(|| self.executor.command("COMMIT", Part::Commit));
         self.lead.end();
         async move {

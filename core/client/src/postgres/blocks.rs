@@ -292,7 +292,7 @@ impl Postgres {
             Act::WithCommit => return Ok(outcome_code(it.with_commit(outcome_of(token)))),
             Act::HasLeft => return Ok(it.block.has_left(level).into()),
             Act::LeaveOut => {
-                it.block.leave_out(level);
+                self.leave_out();
                 Ok(())
             }
             Act::Forget => {
@@ -306,6 +306,16 @@ impl Postgres {
         }
         self.settle(to);
         result.map(|()| 0)
+    }
+
+    /// A statement of the innermost level was refused: see [`Block::leave_out`].
+    ///
+    /// [`Block::leave_out`]: onetrip_postgres::client::transaction::block::Block::leave_out
+    pub(super) fn leave_out(&mut self) {
+        if let Some(it) = &mut self.block {
+            let level = it.level();
+            it.block.leave_out(level);
+        }
     }
 
     /// The connection has ended, and has undone what the act would end: what is asked next is asked
@@ -528,6 +538,11 @@ impl Postgres {
                 // The end of COMMIT reports why the whole transaction failed.
                 let whole = it.block.refusal().filter(|_| part == Part::Commit).cloned();
                 let (code, block) = whole.unwrap_or(why).end();
+                to.push(kind::END, token, (0, code), block);
+                Ok(false)
+            }
+            Err(NotSent::Incomplete(why)) => {
+                let (code, block) = why.end();
                 to.push(kind::END, token, (0, code), block);
                 Ok(false)
             }

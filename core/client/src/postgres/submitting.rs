@@ -38,8 +38,10 @@ impl Postgres {
             Ok(true) => self.take_request(now, token, submission, deadline, to),
             ended => ended.map(|_| Ticket::Sent),
         };
-        if result.is_ok() {
-            self.note_taken(token, key, (level, is_member), now);
+        match &result {
+            Ok(_) => self.note_taken(token, key, (level, is_member), now),
+            Err(Refused::Closed) => {}
+            Err(_) => self.leave_out(),
         }
         self.settle(to);
         result

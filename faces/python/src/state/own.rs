@@ -31,6 +31,15 @@ impl State {
         }
     }
 
+    /// A call that was refused takes its place in the line: it is left out of what is the innermost
+    /// level once those before it were sent.
+    pub(crate) fn enqueue_refused(&mut self, number: u32, call: &Bound<'_, Call>) {
+        if let Some(link) = self.links.get_mut(&number).filter(|link| !link.is_over) {
+            link.line.push_back(call.clone().unbind());
+            self.deeds.push(Deed::Advance(number));
+        }
+    }
+
     /// A call ends so that came when its connection had ended, or waited there. An act still says
     /// which savepoints are open.
     pub(super) fn fail_behind(
@@ -82,7 +91,7 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else { return };
         let Some(call) = link.line.pop_front() else { return };
         if call.get().is_over() {
-            // Its caller gave it up, and nothing of it was sent.
+            // Its caller gave it up, or it was refused, and nothing of it was sent.
             let _ = link.connection.borrow_mut().act(now, Act::LeaveOut, 0);
             return;
         }

@@ -302,6 +302,41 @@ fn a_transaction_dropped_while_its_begin_waits_leaves_no_transaction_open() {
     });
 }
 
+/// Their callers may hear of that only behind the commit.
+#[test]
+fn a_transaction_is_not_committed_without_statements_that_found_no_room() {
+    run(async {
+        let t = table("id int, note text").await;
+        let client = client_with("in_flight_max=1&queue_max=1&waiting_bytes_max=10000").await;
+        let insert = format!("insert into {t} values ($1, $2)");
+        let note = "x".repeat(1000);
+        let tx = client.begin().await.unwrap();
+        let replies: Vec<_> = (0..50).map(|id| tx.execute(&insert, &[&id, &note])).collect();
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+        let mut refused = 0;
+        for reply in replies {
+            refused += usize::from(reply.await.is_err_and(|it| it.code() == "queue_full"));
+        }
+        assert!(refused > 0);
+
+        let mut tx = client.begin().await.unwrap();
+        tx.execute(&insert, &[&100, &note]).await.unwrap();
+        let savepoint = tx.savepoint();
+        (0..50).for_each(|id| drop(savepoint.execute(&insert, &[&id, &note])));
+        failed(savepoint.release().await, Outcome::Rejected, "rolled_back");
+        tx.commit().await.unwrap();
+
+        // Who does not wait for the release hears it of the commit.
+        let mut tx = client.begin().await.unwrap();
+        tx.execute(&insert, &[&101, &note]).await.unwrap();
+        let savepoint = tx.savepoint();
+        (0..50).for_each(|id| drop(savepoint.execute(&insert, &[&id, &note])));
+        drop(savepoint.release());
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+        assert_eq!(ids(&t).await, [100].into());
+    });
+}
+
 #[test]
 fn a_transaction_behind_a_full_queue_commits() {
     run(async {
@@ -343,7 +378,7 @@ fn a_first_statement_that_waits_is_not_sent_when_the_connection_is_lost() {
 }
 
 #[test]
-fn a_full_queue_that_refuses_leaves_the_transaction_unbegun() {
+fn a_full_queue_that_refuses_leaves_the_transaction_unbegun_and_it_is_not_committed() {
     run(async {
         let gate = Gate::closed().await;
         let client = client_with("in_flight_max=1&queue_max=1&when_full=refuse").await;
@@ -356,7 +391,8 @@ fn a_full_queue_that_refuses_leaves_the_transaction_unbegun() {
             reply.await.unwrap();
         }
         assert_eq!(tx.query_one("select 2", &[]).await.unwrap().get::<i32>(0), 2);
-        tx.commit().await.unwrap();
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+        session.query("select 3", &[]).await.unwrap();
         assert_eq!(session.status(), TransactionStatus::Idle);
     });
 }

@@ -331,7 +331,7 @@ fn a_script_of_which_every_operation_failed_is_a_failure() {
     let script = out.path().join("none.sql");
     let run = |sql: &str| {
         fs::write(&script, sql).unwrap();
-        let more = ["--rtt", "0", "--seconds", "0.2", "--repetitions", "1"];
+        let more = ["--rtt", "0", "--operations", "100", "--repetitions", "1"];
         let script = ["bench", "--script", script.to_str().unwrap(), "--url", &url];
         Onetrip::start(&[&script[..], &more].concat(), Stdio::null()).end()
     };

@@ -95,6 +95,8 @@ pub enum NotSent<E> {
     NotBegun(E),
     /// Its level has ended.
     Ended(Refusal),
+    /// It is a COMMIT, which would leave a statement out.
+    Incomplete(E),
     /// The text can't be encoded.
     Unencodable(EncodeError),
 }
@@ -288,8 +290,13 @@ impl<E: Failure> Block<E> {
         }
     }
 
-    /// A statement of it was given up before it was submitted: a commit must not leave it out.
+    /// A statement of it was given up before it was submitted, or was refused: a commit must not leave
+    /// it out, since its caller may hear of that only behind the commit. One that comes behind the
+    /// end of the level is none of it.
     pub fn leave_out(&mut self, id: LevelId) {
+        if self.around(id).any(|level| level.is_over) {
+            return;
+        }
         if let Some(level) = self.holder(id) {
             level.is_incomplete = true;
         }
@@ -339,6 +346,10 @@ impl<E: Failure> Block<E> {
         }
         if self.level(id).is_none() || self.around(id).any(|level| level.is_over) {
             return Err(NotSent::Ended(Refusal::TransactionEnded));
+        }
+        if part == Part::Commit && self.is_incomplete(id) {
+            let why = E::rolled_back(verdict::INCOMPLETE, None);
+            return Err(NotSent::Incomplete(why.with_outcome(Outcome::NotSent)));
         }
         let mut front = Front::default();
         let owed = self.owed.take();

@@ -35,11 +35,11 @@ pub const AT_COMMIT: &str =
 ///
 /// [`Block::leave_out`]: super::block::Block::leave_out
 pub const INCOMPLETE: &str =
-    "the transaction was rolled back, since a statement in it was given up before it was sent";
+    "the transaction was rolled back, since a statement in it was not sent";
 
 /// The same for a savepoint.
 pub const INCOMPLETE_SAVEPOINT: &str =
-    "the savepoint was rolled back to, since a statement behind it was given up before it was sent";
+    "the savepoint was rolled back to, since a statement behind it was not sent";
 
 /// Whether the same transaction may succeed if it is run again from the beginning: it is a
 /// serialization failure (40001) or a deadlock (40P01; PostgreSQL documentation, "Serialization

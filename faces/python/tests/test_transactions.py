@@ -545,7 +545,7 @@ async def test_a_transaction_is_not_committed_without_a_statement_that_was_given
         assert caught.value.outcome == "NotSent"
 
     try:
-        with pytest.raises(onetrip.errors.RolledBackError, match="was given up") as caught:
+        with pytest.raises(onetrip.errors.RolledBackError, match="was not sent") as caught:
             async with db.begin() as tx:
                 await new(tx, 1)
                 await tx.execute("insert into left_out values (2)")
@@ -553,7 +553,7 @@ async def test_a_transaction_is_not_committed_without_a_statement_that_was_given
         # Only the savepoint that it belongs to.
         async with db.begin() as tx:
             await tx.execute("insert into left_out values (3)")
-            with pytest.raises(onetrip.errors.RolledBackError, match="was given up") as caught:
+            with pytest.raises(onetrip.errors.RolledBackError, match="was not sent") as caught:
                 async with tx.begin() as inner:
                     await inner.execute("insert into left_out values (4)")
                     await new(inner, 2)
@@ -592,7 +592,7 @@ def test_a_blocking_transaction_is_not_committed_without_a_statement_that_was_gi
         db.execute("create table left_out_blocking (n int)")
         try:
             for work in (copy, execute, batch, savepoint):
-                with pytest.raises(onetrip.errors.RolledBackError, match="given up") as whole:
+                with pytest.raises(onetrip.errors.RolledBackError, match="was not sent") as whole:
                     with db.begin() as tx:
                         tx.execute("insert into left_out_blocking values (2)")
                         late(tx, work)
@@ -667,7 +667,7 @@ async def test_a_savepoint_is_not_kept_without_what_found_the_queue_full(
         assert await things(table) == [0, 1]
 
 
-@pytest.mark.parametrize("query", ["select '\0'", "commit", "set search_path = public; select 1"])
+@pytest.mark.parametrize("query", ["select '\0'", "commit"])
 async def test_a_block_is_not_committed_without_a_text_that_was_refused(
     table: onetrip.Database, query: str
 ) -> None:

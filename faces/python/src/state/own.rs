@@ -1,5 +1,6 @@
 //! Connections that one caller has alone: the order of its calls, and its transaction.
 
+use onetrip_client::completion::outcome;
 use onetrip_client::postgres::Act;
 use onetrip_engine::pool::Condition;
 use onetrip_engine::{Ticket, Time};
@@ -103,15 +104,18 @@ impl State {
         }
     }
 
-    /// The first in line ends so. One that its caller gave up stays: `send_front` leaves it out.
+    /// The first in line ends so. One that was not sent, or that its caller gave up, stays:
+    /// `send_front` leaves it out.
     pub(crate) fn fail_front(&mut self, py: Python<'_>, number: u32, failure: Failure) {
         let Some(link) = self.links.get_mut(&number) else { return };
-        if link.line.front().is_some_and(|call| !call.get().is_over())
-            && let Some(call) = link.line.pop_front()
-        {
-            let held = call.get().now.with(|it| it.held.take()).ok().flatten();
-            self.fail(py, &call.into_bound(py), held.map_or(failure, |it| *it));
+        let Some(call) = link.line.front().filter(|call| !call.get().is_over()) else { return };
+        let call = call.clone_ref(py).into_bound(py);
+        let held = call.get().now.with(|it| it.held.take()).ok().flatten();
+        let failure = held.map_or(failure, |it| *it);
+        if failure.outcome() != outcome::NOT_SENT {
+            link.line.pop_front();
         }
+        self.fail(py, &call, failure);
     }
 
     /// A question of the client's own goes on this connection, in front of what waits there.

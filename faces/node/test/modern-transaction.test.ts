@@ -227,10 +227,13 @@ test('statements of one transaction that are not awaited run in their order', as
 test('transaction control as text is refused in a transaction, and its statements after its end', async () => {
   const sql = client()
   let late: (() => PromiseLike<unknown>) | undefined
-  await sql.begin(async (tx) => {
-    assert.equal((await failure(tx`commit`)).code, 'transaction_open')
-    late = () => tx`select 1`
-  })
+  const left = await failure(
+    sql.begin(async (tx) => {
+      assert.equal((await failure(tx`commit`)).code, 'transaction_open')
+      late = () => tx`select 1`
+    }),
+  )
+  assert.deepEqual([left.code, left.outcome], ['rolled_back', 'NotSent'])
   assert.equal((await failure((late as () => PromiseLike<unknown>)())).code, 'transaction_over')
 })
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_client::completion::{Record, outcome};
-use onetrip_client::postgres::{Holder, Portal as Opened, Submission, Types as Typed};
+use onetrip_client::postgres::{Act, Holder, Portal as Opened, Submission, Types as Typed};
 use onetrip_client::{Connection, flag};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
@@ -221,6 +221,7 @@ impl Link {
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
         if text.contains('\0') {
+            let _ = self.connection.borrow_mut().act(now, Act::LeaveOut, 0);
             return Err(Failure::said(
                 "unencodable",
                 1,

@@ -198,6 +198,10 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "what was sent with a failed statement of a transaction fails with it",
         ],
         "as with asyncpg, a savepoint is awaited": ["savepoints cost no trip"],
+        "as with asyncpg, COMMIT as a text is sent to the server": [
+            "a transaction is not committed without a statement that was refused",
+            "a savepoint is not kept without a statement that was refused",
+        ],
         "as with asyncpg, the end of a block on a closed connection is no call of the server's": [
             "a savepoint whose server process was ended was sent, and so was its transaction",
         ],

@@ -35,14 +35,20 @@ export class Transaction implements Keeper {
   }
 
   _send(level: Level, statement: Statement): void {
-    const error = this.#check(level) ?? refusal(statement.traits, StatementPlace.TRANSACTION)
+    const error = this.#check(level)
     if (error !== undefined) return statement.fail(error, 'NotSent')
+    const refused = refusal(statement.traits, StatementPlace.TRANSACTION)
+    if (refused !== undefined) {
+      this.connection.act(Act.LEAVE_OUT)
+      return statement.fail(refused, 'NotSent')
+    }
     // Later statements depend on it, so it must not be taken back from the queue.
     statement.keeper = this
     this.#segment.add(statement)
   }
 
-  /** A statement was given up before it was sent: the engine does not commit without it. */
+  /** A statement was given up before it was sent: the engine does not commit without it. It knows by
+   * itself of those that it refuses. */
   _takeBack(statement: Statement): void {
     this.#segment.takeBack(statement)
     this.connection.act(Act.LEAVE_OUT)

@@ -202,10 +202,15 @@ async def test_a_statement_that_may_not_run_twice_is_unknown_when_its_connection
 
 
 async def test_what_is_repeatable_needs_no_connection_of_its_own(db: onetrip.Database) -> None:
-    async with db.begin() as tx:
+    async with db.session() as session:
         with pytest.raises(onetrip.MisuseError, match="repeatable is not for a session") as caught:
-            await tx.fetchval("select 1", repeatable=True)
-    assert caught.value.outcome == "NotSent"
+            await session.fetchval("select 1", repeatable=True)
+        assert caught.value.outcome == "NotSent"
+        # Nor is a transaction committed without it.
+        with pytest.raises(onetrip.errors.RolledBackError):
+            async with session.begin() as tx:
+                with pytest.raises(onetrip.MisuseError, match="repeatable is not for a session"):
+                    await tx.fetchval("select 1", repeatable=True)
 
 
 async def test_a_session_takes_several_statements_in_one_text(db: onetrip.Database) -> None:

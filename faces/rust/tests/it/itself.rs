@@ -31,7 +31,8 @@ fn a_statement_behind_an_open_pipeline_of_its_own_transaction_is_refused() {
         refused(tx.prepare("select 3").await, "pipeline_open");
         pipeline.finish().await.unwrap();
         assert_eq!(tx.query_one("select 4", &[]).await.unwrap().get::<i32>(0), 4);
-        tx.commit().await.unwrap();
+        // It is not committed without what was refused.
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
     });
 }
 
@@ -176,7 +177,7 @@ fn a_blocking_call_behind_an_open_pipeline_is_refused() {
         assert_eq!(one.get::<i32>(0), 1);
         refused(tx.execute("select 2", &[]), "pipeline_open");
         pipeline.finish().unwrap();
-        tx.commit().unwrap();
+        failed(tx.commit(), Outcome::Rejected, "rolled_back");
     });
 }
 

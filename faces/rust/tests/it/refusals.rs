@@ -129,7 +129,7 @@ fn a_transaction_refuses_control_behind_its_back() {
         }
         failed(tx.query("copy a to stdout", &[]).await, Outcome::NotSent, "copy");
         assert_eq!(tx.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
-        tx.commit().await.unwrap();
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
     });
 }
 

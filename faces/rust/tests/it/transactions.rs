@@ -302,6 +302,15 @@ fn a_transaction_dropped_while_its_begin_waits_leaves_no_transaction_open() {
     });
 }
 
+/// Waits for all, some of which found the queue full.
+async fn answered(replies: Vec<onetrip::Reply<u64>>) {
+    let mut refused = 0;
+    for reply in replies {
+        refused += usize::from(reply.await.is_err_and(|it| it.code() == "queue_full"));
+    }
+    assert!(refused > 0);
+}
+
 /// Their callers may hear of that only behind the commit.
 #[test]
 fn a_transaction_is_not_committed_without_statements_that_found_no_room() {
@@ -313,16 +322,14 @@ fn a_transaction_is_not_committed_without_statements_that_found_no_room() {
         let tx = client.begin().await.unwrap();
         let replies: Vec<_> = (0..50).map(|id| tx.execute(&insert, &[&id, &note])).collect();
         failed(tx.commit().await, Outcome::Rejected, "rolled_back");
-        let mut refused = 0;
-        for reply in replies {
-            refused += usize::from(reply.await.is_err_and(|it| it.code() == "queue_full"));
-        }
-        assert!(refused > 0);
+        answered(replies).await;
 
         let mut tx = client.begin().await.unwrap();
         tx.execute(&insert, &[&100, &note]).await.unwrap();
         let savepoint = tx.savepoint();
-        (0..50).for_each(|id| drop(savepoint.execute(&insert, &[&id, &note])));
+        let many = |id| savepoint.execute(&insert, &[&id, &note]);
+        // Then there is room for what undoes them.
+        answered((0..50).map(many).collect()).await;
         failed(savepoint.release().await, Outcome::Rejected, "rolled_back");
         tx.commit().await.unwrap();
 
@@ -330,7 +337,9 @@ fn a_transaction_is_not_committed_without_statements_that_found_no_room() {
         let mut tx = client.begin().await.unwrap();
         tx.execute(&insert, &[&101, &note]).await.unwrap();
         let savepoint = tx.savepoint();
-        (0..50).for_each(|id| drop(savepoint.execute(&insert, &[&id, &note])));
+        let many = |id| savepoint.execute(&insert, &[&id, &note]);
+        // Then there is room for what undoes them.
+        answered((0..50).map(many).collect()).await;
         drop(savepoint.release());
         failed(tx.commit().await, Outcome::Rejected, "rolled_back");
         assert_eq!(ids(&t).await, [100].into());

@@ -29,6 +29,7 @@ use queue::{Queue, Waiting};
 use state::{Admission, Cancelling, Feeding, HeadFailure, Life, Meter, Sender, SharedSyncFailure};
 pub use state::{CancelEnd, Wanted};
 use wire::{Slot, Wire};
+use yielding::Hurry;
 
 /// One connection: its requests in order, its window, its queue.
 ///
@@ -70,6 +71,10 @@ pub struct Connection<P: Protocol> {
     holders: Option<Arc<Holders>>,
     /// No head is taken away before this moment.
     next_yield: Time,
+    /// Heads that are taken away earlier.
+    hurry: Hurry,
+    /// When it is looked again whether what was put aside may come back.
+    next_resume: Time,
     /// Callers that wait for room in the queue.
     waiting: Waiting,
     /// Room was announced to a caller that has not yet submitted or declined.
@@ -132,6 +137,8 @@ impl<P: Protocol> Connection<P> {
             trip: Duration::MAX,
             holders: None,
             next_yield: Time::ZERO,
+            hurry: Hurry::default(),
+            next_resume: Time::NEVER,
             waiting: Waiting::new(),
             turn: false,
             segment_open: false,

@@ -11,8 +11,13 @@
 //! [again](crate::Request::resend). Its caller hears nothing but the time. If its deadline has
 //! passed, it does not come again.
 //!
+//! Those behind it have waited for as long as it ran. So what stood behind a request that was taken
+//! away, and would be the next to hold them up, gets an eighth of the bound, and each further one half
+//! of that, down to a sixty-fourth: who waits for the last of many waits for the bound and little more.
+//!
 //! Who holds the lock may need more than one answer. So the request is put aside for a while, and
-//! what comes meanwhile or is queued goes in front of it. Each time it is put aside for twice as
+//! what comes meanwhile or is queued goes in front of it, unless there is nobody any more who may hold
+//! one. Each time it is put aside for twice as
 //! long, up to a bound. If several were put aside, they come back one at a time: whoever comes
 //! meanwhile waits for one of them, and not for all in turn. From the seventeenth time on, which is
 //! after about a minute, one may also run for twice as long: however long it takes, it ends some
@@ -36,16 +41,33 @@ const PAUSES: u32 = 3;
 /// time gains nothing.
 const EQUAL: u32 = 16;
 
+/// What is taken away next, when those behind it have waited for another one that was, gets this
+/// fraction of the bound: it is shifted to the right by so much, and by one more each time.
+const HURRY: u32 = 3;
+
+/// By no more than so much. Each time costs the server a connection.
+const HURRY_MAX: u32 = 6;
+
 /// So often a request is sent again that a cancel hit by mistake. A server may say of a statement
 /// that it was cancelled for a reason of its own, and must not be asked for ever.
 pub(super) const HITS_MAX: u8 = 8;
 
-/// While there are no holders, how long until they are looked for again.
+/// How long until it is looked again whether there are holders: where a head is late while there are
+/// none, and where one was put aside while there were some.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// After this part of [`Limits::yield_after`](crate::Limits::yield_after) nothing that a cancel must
 /// not hit is sent behind a head, also while nobody holds a lock.
 const LATE: u32 = 16;
+
+/// Which requests have waited behind one that was taken away.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Hurry {
+    /// Those in front of this number.
+    until: u64,
+    /// How many of them were taken away, too.
+    taken: u32,
+}
 
 /// Whether the server's answer proves that the request had no effect.
 pub(super) fn is_undone(failed: &HeadFailure) -> bool {
@@ -90,11 +112,29 @@ impl<P: Protocol> Connection<P> {
         match self.wire.at(0) {
             Some(slot) if self.may_yield(slot) && self.somebody_waits_behind() => {
                 let doublings = slot.yields.saturating_sub(EQUAL).min(u32::BITS - 1);
-                let patience = self.limits.yield_after.saturating_mul(1 << doublings);
+                let patience = self.patience().saturating_mul(1 << doublings);
                 self.head_since.after(patience).max(self.next_yield)
             }
             _ => Time::NEVER,
         }
+    }
+
+    /// How long the head may hold up those behind it, if it wasn't taken away too often.
+    fn patience(&self) -> Duration {
+        let whole = self.limits.yield_after;
+        if self.wire.front_number() >= self.hurry.until {
+            return whole;
+        }
+        let part = whole / (1 << (HURRY + self.hurry.taken).min(HURRY_MAX));
+        // Nothing that a distant server has just been sent is late yet.
+        part.max(self.trip).min(whole)
+    }
+
+    /// How many requests are behind the head that was just answered, in the order in which they are
+    /// on the wire or will be.
+    fn waiting_behind(&self) -> u64 {
+        let queued = self.healing.len() + self.queue.live() + self.group_queue.live();
+        (self.wire.len() + queued) as u64
     }
 
     /// Whether anybody waits for a request behind the head, on the wire, or not sent yet or again.
@@ -129,8 +169,10 @@ impl<P: Protocol> Connection<P> {
             self.next_yield = now.after(LOOK_AGAIN);
             return;
         }
-        // If it can't be cancelled now, it is tried again after the same time.
+        // If it can't be cancelled now, it is tried again after the same time. Its answer is no trip
+        // from then on.
         self.head_since = now;
+        self.is_head_first = false;
         let is_awaited = self.wire.at(0).is_some_and(|slot| slot.token != Token::DISCARD);
         self.wire.want(0, if is_awaited { Want::Yield } else { Want::Gently });
         self.look_for_victim(now);
@@ -179,6 +221,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Puts the head aside: it was cancelled so that others go on.
     pub(super) fn put_aside(&mut self, now: Time, bytes: Bytes) {
+        let number = self.wire.front_number();
         let Some(mut slot) = self.wire.answered() else { return };
         slot.want = Want::No;
         let pause = self.limits.yield_after.saturating_mul(1 << slot.yields.min(PAUSES));
@@ -186,6 +229,16 @@ impl<P: Protocol> Connection<P> {
         slot.yields = slot.yields.saturating_add(1);
         self.void(&mut slot);
         self.yielded.push_back((slot, bytes));
+        self.next_resume = self.next_look_for_holders(now);
+        self.hurry = match self.hurry {
+            Hurry { until, taken } if number < until => Hurry { until, taken: taken + 1 },
+            _ => Hurry { until: number + 1 + self.waiting_behind(), taken: 0 },
+        };
+    }
+
+    /// When it is looked again whether there are holders, if anybody says that.
+    fn next_look_for_holders(&self, now: Time) -> Time {
+        if self.holders.is_some() { now.after(LOOK_AGAIN) } else { Time::NEVER }
     }
 
     /// The reply so far of a request that will be sent again is void.
@@ -199,17 +252,23 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// When the next request that was put aside is to be sent again.
+    /// When the next request that was put aside is to be sent again, or may be.
     #[inline]
     pub(super) fn resume_deadline(&self) -> Time {
         let paused = self.yielded.iter().map(|(slot, _)| slot.paused_until);
-        paused.min().unwrap_or(Time::NEVER)
+        match paused.min() {
+            Some(until) if until != Time::NEVER => until.min(self.next_resume),
+            _ => Time::NEVER,
+        }
     }
 
-    /// Sends again what was put aside for long enough, behind what is in the queue by then.
+    /// Sends again what was put aside for long enough, behind what is in the queue by then. If nobody
+    /// holds a lock any more, that is all of it.
     pub(super) fn resume(&mut self, now: Time) {
+        let is_free = self.holders.as_ref().is_some_and(|holders| !holders.any());
+        self.next_resume = self.next_look_for_holders(now);
         for (slot, _) in &mut self.yielded {
-            if slot.paused_until <= now {
+            if slot.paused_until <= now || is_free && slot.paused_until != Time::NEVER {
                 slot.paused_until = Time::NEVER;
                 slot.behind = Some(self.queue.next_number());
             }

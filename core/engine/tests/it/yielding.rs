@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::cancelling::{CANCELLED, done, hit};
+use crate::pool::host::Host;
 use crate::toy::pair::{Out, Pair, completed, ends, failure};
 use crate::toy::{cancelled, complete, failed, message, settled};
 use onetrip_engine::{
@@ -10,6 +11,11 @@ use onetrip_engine::{
 };
 
 const AFTER: Duration = Duration::from_millis(500);
+/// What the next one behind a head that was taken away gets, and the one behind that.
+const NEXT: [Duration; 2] = [AFTER.checked_div(8).unwrap(), AFTER.checked_div(16).unwrap()];
+/// The time of a trip to a server nearby.
+const NEAR: Duration = Duration::from_micros(100);
+const FAR: Duration = Duration::from_millis(200);
 const HOUR: Duration = Duration::from_secs(3600);
 
 const COMPLETE: fn(u64) -> Out = |id| Out::Ended(id, End::Complete);
@@ -19,7 +25,20 @@ fn new() -> Pair {
 }
 
 fn limited(limits: Limits) -> Pair {
-    Pair::new(Limits { yield_after: AFTER, ..limits })
+    let mut pair = Pair::new(Limits { yield_after: AFTER, ..limits });
+    pair.client.see_trip(NEAR);
+    pair
+}
+
+/// One whose server is a trip of 200 ms away.
+fn distant() -> Pair {
+    let mut pair = Pair::new(Limits { yield_after: AFTER, ..Limits::default() });
+    pair.resend(9, "o");
+    pair.lose();
+    pair.later(FAR);
+    pair.reply(&done(9));
+    pair.take();
+    pair
 }
 
 /// Submits and writes requests that may be sent again.
@@ -468,22 +487,97 @@ fn it_has_a_place_of_its_own_again_when_its_pause_is_over() {
 #[test]
 fn several_may_be_put_aside_and_come_again_one_after_the_other() {
     let mut pair = sent(1..=3);
-    for id in 1..=2 {
-        pair.take_away_after(AFTER);
+    for (id, wait) in [(1, AFTER), (2, NEXT[0])] {
+        pair.take_away_after(wait);
         pair.reply(&hit(id));
         assert_eq!(pair.take(), [Out::Restarted(id.into())]);
-        // The pause of the first is as long as the time of the second.
-        assert_eq!(pair.client.poll_deadline(), Some(pair.now.after(AFTER)));
-        if id == 2 {
-            assert_eq!((pair.client.queued(), pair.client.in_flight()), (1, 2));
-        }
     }
+    pair.reply(&done(3));
+    // The pause of the first began when it was taken away.
+    pair.due(AFTER - NEXT[0]);
+    assert_eq!((pair.client.queued(), pair.client.in_flight()), (1, 1));
     pair.lose();
-    pair.reply(&[done(3), done(1)].concat());
-    pair.due(AFTER);
+    pair.reply(&done(1));
+    pair.due(NEXT[0]);
     pair.lose();
     pair.reply(&done(2));
     assert_eq!(completed(&pair.take()), [3, 1, 2]);
+}
+
+/// The bound is for who waits, not for each of those in front of him.
+#[test]
+fn who_waits_behind_many_waits_for_little_longer_than_behind_one() {
+    for in_flight_max in [1, 64] {
+        let mut pair = limited(Limits { in_flight_max, ..Limits::default() });
+        for id in 1..=40 {
+            pair.resend(id, "o");
+        }
+        pair.lose();
+        let begin = pair.now;
+        for id in 1..40 {
+            while !pair.take().contains(&Out::Cancel) {
+                let due = pair.client.poll_deadline().unwrap();
+                pair.later(due.since(pair.now));
+            }
+            assert!(pair.begin());
+            pair.end(CancelEnd::Closed);
+            pair.reply(&hit(id));
+            pair.lose();
+        }
+        let waited = pair.now.since(begin);
+        assert!(waited < 2 * AFTER, "{waited:?}");
+        pair.reply(&done(40));
+        assert!(pair.take().contains(&COMPLETE(40)));
+    }
+}
+
+/// A statement that comes later has not waited yet.
+#[test]
+fn one_that_came_behind_those_that_have_waited_gets_the_whole_time() {
+    let mut pair = sent(1..=2);
+    pair.take_away_after(AFTER);
+    pair.reply(&hit(1));
+    pair.resend(3, "o");
+    pair.resend(4, "o");
+    pair.lose();
+    pair.reply(&done(2));
+    pair.take();
+    pair.take_away_after(AFTER);
+    pair.reply(&[hit(3), done(4)].concat());
+    assert_eq!(pair.take(), [Out::Restarted(3), COMPLETE(4)]);
+}
+
+#[test]
+fn nothing_gets_less_than_a_trip_to_a_distant_server() {
+    let mut pair = distant();
+    for id in 1..=3 {
+        pair.resend(id, "o");
+    }
+    pair.lose();
+    pair.take_away_after(AFTER);
+    pair.reply(&hit(1));
+    pair.take();
+    pair.take_away_after(FAR);
+}
+
+/// Its pause is for those who may hold a lock.
+#[test]
+fn it_is_back_as_soon_as_nobody_has_a_connection_to_himself() {
+    let look = Duration::from_millis(50);
+    let mut host = Host::taken(1);
+    let mut pair = sent(1..=2);
+    pair.client.yield_to(host.pool.timings().holders().clone());
+    pair.take_away_after(AFTER);
+    pair.reply(&[hit(1), done(2)].concat());
+    assert_eq!(pair.take(), [Out::Restarted(1), COMPLETE(2)]);
+    pair.due(look);
+    assert!(pair.client.transmit().is_empty());
+    host.release(0);
+    pair.due(look);
+    assert!(!pair.client.transmit().is_empty());
+    pair.lose();
+    pair.reply(&done(1));
+    assert_eq!(pair.take(), [COMPLETE(1)]);
 }
 
 #[test]
@@ -507,17 +601,17 @@ fn each_time_it_waits_longer_and_from_the_seventeenth_on_it_may_run_longer() {
 #[test]
 fn of_several_that_were_put_aside_one_comes_back_at_a_time() {
     let mut pair = sent(1..=4);
-    for id in 1..=3 {
-        pair.take_away_after(AFTER);
+    for (id, wait) in [(1, AFTER), (2, NEXT[0]), (3, NEXT[1])] {
+        pair.take_away_after(wait);
         pair.reply(&hit(id));
         assert_eq!(pair.take(), [Out::Restarted(id.into())]);
-        pair.lose();
     }
-    // The first is back, and the pause of the second is over.
-    assert_eq!(pair.client.in_flight(), 2);
     pair.reply(&done(4));
     assert_eq!(completed(&pair.take()), [4]);
-    assert_eq!(pair.client.in_flight(), 1);
+    pair.later(AFTER);
+    pair.lose();
+    // The first is back, and the pauses of all are over.
+    assert_eq!((pair.client.in_flight(), pair.client.queued()), (1, 2));
     // Whoever comes now waits for one of them alone.
     pair.resend(5, "o");
     pair.lose();
@@ -540,17 +634,19 @@ fn of_several_that_were_put_aside_one_comes_back_at_a_time() {
 #[test]
 fn one_that_is_back_gives_way_to_another_whose_pause_is_over() {
     let mut pair = sent(1..=3);
-    for id in 1..=2 {
-        pair.take_away_after(AFTER);
+    for (id, wait) in [(1, AFTER), (2, NEXT[0])] {
+        pair.take_away_after(wait);
         pair.reply(&hit(id));
         assert_eq!(pair.take(), [Out::Restarted(id.into())]);
-        pair.lose();
     }
     pair.reply(&done(3));
     assert_eq!(completed(&pair.take()), [3]);
+    pair.due(AFTER - NEXT[0]);
+    pair.lose();
     // Nobody is behind the first on the wire.
     assert_eq!((pair.client.in_flight(), pair.client.queued()), (1, 1));
-    pair.due(AFTER);
+    pair.due(NEXT[0]);
+    pair.due(AFTER - NEXT[0]);
     assert_eq!(pair.take(), [Out::Cancel], "the pause of the second is over");
     assert!(pair.begin());
     pair.end(CancelEnd::Closed);
@@ -846,8 +942,8 @@ fn where_the_window_is_small_it_comes_again_behind_those_that_wait_by_then() {
         pair.resend(id, "o");
     }
     pair.lose();
-    for id in 1..=2 {
-        pair.take_away_after(AFTER);
+    for (id, wait) in [(1, AFTER), (2, NEXT[0])] {
+        pair.take_away_after(wait);
         pair.reply(&hit(id));
         pair.lose();
         assert_eq!(pair.take(), [Out::Restarted(id.into())]);
@@ -926,12 +1022,7 @@ fn a_group_waits_as_well() {
 
 #[test]
 fn nothing_is_kept_back_because_the_server_is_far_away() {
-    let mut pair = new();
-    pair.resend(9, "o");
-    pair.lose();
-    pair.later(Duration::from_millis(200));
-    pair.reply(&done(9));
-    pair.take();
+    let mut pair = distant();
     pair.resend(1, "o");
     pair.lose();
     pair.later(Duration::from_millis(150));

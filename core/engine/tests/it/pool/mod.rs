@@ -7,7 +7,7 @@ mod claims;
 mod closing;
 mod expiry;
 mod hedges;
-mod host;
+pub(crate) mod host;
 mod line;
 mod locks;
 mod losing;

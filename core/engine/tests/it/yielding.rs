@@ -504,7 +504,7 @@ fn several_may_be_put_aside_and_come_again_one_after_the_other() {
     assert_eq!(completed(&pair.take()), [3, 1, 2]);
 }
 
-/// The bound is for who waits, not for each of those in front of him.
+/// P52. The bound is for who waits, not for each of those in front of him.
 #[test]
 fn who_waits_behind_many_waits_for_little_longer_than_behind_one() {
     for in_flight_max in [1, 64] {
@@ -560,7 +560,7 @@ fn nothing_gets_less_than_a_trip_to_a_distant_server() {
     pair.take_away_after(FAR);
 }
 
-/// Its pause is for those who may hold a lock.
+/// P52. Its pause is for those who may hold a lock.
 #[test]
 fn it_is_back_as_soon_as_nobody_has_a_connection_to_himself() {
     let look = Duration::from_millis(50);

@@ -3,6 +3,7 @@
 //! A clear-text password needs no computation: [`crate::message::PasswordMessage`] carries it.
 //! [`crate::startup`] decides which methods are acceptable on which connection.
 
+mod hmac;
 pub mod md5;
 mod password;
 pub mod scram;

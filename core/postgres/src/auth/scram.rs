@@ -7,10 +7,10 @@
 use std::fmt;
 
 use base64ct::{Base64, Encoding};
-use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 use super::Password;
+use super::hmac::{hi, hmac};
 
 /// The mechanism without channel binding.
 pub const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
@@ -172,7 +172,7 @@ impl ScramClient {
         let proof = Base64::encode_string(&keys.proof(auth_message.as_bytes()));
         Ok(ScramProof {
             message: format!("{without_proof},p={proof}"),
-            signature: keyed(&keys.server, auth_message.as_bytes()),
+            signature: hmac(&keys.server, auth_message.as_bytes()),
         })
     }
 }
@@ -181,7 +181,7 @@ impl ScramClient {
 pub struct ScramProof {
     message: String,
     /// The keyed hash that the server's signature must match.
-    signature: Hmac<Sha256>,
+    signature: [u8; 32],
 }
 
 impl ScramProof {
@@ -202,7 +202,9 @@ impl ScramProof {
         }
         let mut attributes = message.split(',');
         let signature = decode(attribute(&mut attributes, "v=")?)?;
-        self.signature.verify_slice(&signature).map_err(|_| ScramError::Signature)
+        let is_long = signature.len() == self.signature.len();
+        let differing = signature.iter().zip(self.signature).fold(0, |all, (a, b)| all | (a ^ b));
+        if is_long && differing == 0 { Ok(()) } else { Err(ScramError::Signature) }
     }
 }
 
@@ -254,29 +256,16 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn derive(password: &Password, salt: &[u8], iterations: u32) -> Keys {
-        let salted = salted_password(password, salt, iterations);
-        let client = keyed(&salted, b"Client Key").finalize().into_bytes().into();
-        let server = keyed(&salted, b"Server Key").finalize().into_bytes().into();
+        let salted = hi(normalize(password.expose()).as_bytes(), salt, iterations);
+        let client = hmac(&salted, b"Client Key");
+        let server = hmac(&salted, b"Server Key");
         Keys { client, stored: Sha256::digest(client).into(), server }
     }
 
     fn proof(&self, auth_message: &[u8]) -> [u8; 32] {
-        let signature = keyed(&self.stored, auth_message).finalize().into_bytes().into();
+        let signature = hmac(&self.stored, auth_message);
         xor(self.client, signature)
     }
-}
-
-/// Hi() of RFC 5802: PBKDF2 with one block of output.
-fn salted_password(password: &Password, salt: &[u8], iterations: u32) -> [u8; 32] {
-    let key = mac(normalize(password.expose()).as_bytes());
-    let mut round: [u8; 32] =
-        key.clone().chain_update(salt).chain_update([0, 0, 0, 1]).finalize().into_bytes().into();
-    let mut result = round;
-    for _ in 1..iterations {
-        round = key.clone().chain_update(round).finalize().into_bytes().into();
-        result = xor(result, round);
-    }
-    result
 }
 
 /// SASLprep. A password that it does not allow is used as it is, like in libpq and the server
@@ -297,14 +286,6 @@ fn normalize(password: &str) -> &str {
 
 pub(super) fn xor(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
     std::array::from_fn(|index| a[index] ^ b[index])
-}
-
-pub(super) fn keyed(key: &[u8], data: &[u8]) -> Hmac<Sha256> {
-    mac(key).chain_update(data)
-}
-
-fn mac(key: &[u8]) -> Hmac<Sha256> {
-    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
 pub(super) fn attribute<'a>(

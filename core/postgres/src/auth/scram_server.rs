@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use base64ct::{Base64, Encoding};
-use hmac::Mac;
 use sha2::{Digest, Sha256};
 
 use super::Password;
-use super::scram::{ChannelBinding, Keys, NOT_UTF8, ScramError, attribute, decode, keyed, xor};
+use super::hmac::hmac;
+use super::scram::{ChannelBinding, Keys, NOT_UTF8, ScramError, attribute, decode, xor};
 
 /// What a server keeps of a password to check who claims to know it.
 pub struct Verifier {
@@ -99,11 +99,11 @@ impl ScramServer {
         let proof = decode(proof)?.try_into().map_err(|_| ScramError::Proof)?;
         let auth_message = format!("{begun},{without_proof}");
         let keys = &self.verifier.keys;
-        let signature = keyed(&keys.stored, auth_message.as_bytes()).finalize().into_bytes().into();
+        let signature = hmac(&keys.stored, auth_message.as_bytes());
         if Sha256::digest(xor(proof, signature))[..] != keys.stored {
             return Err(ScramError::Proof);
         }
-        let verifier = keyed(&keys.server, auth_message.as_bytes()).finalize().into_bytes();
+        let verifier = hmac(&keys.server, auth_message.as_bytes());
         Ok(format!("v={}", Base64::encode_string(&verifier)))
     }
 }

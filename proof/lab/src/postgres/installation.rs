@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-use crate::private::numbers;
-use crate::private::{LabError, downloaded, newest_first};
+use crate::private::{LabError, asked, downloaded, newest_first, numbers};
 
 /// The environment variable that overrides the search: a directory with `postgres` and `initdb`, or
 /// several of them separated as in PATH, the preferred one first.
@@ -159,10 +159,17 @@ fn on_path() -> Vec<PathBuf> {
             places.push(directory.clone());
         }
     }
-    if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
-        places.push(String::from_utf8_lossy(&output.stdout).trim().into());
-    }
+    places.extend(configured().clone());
     places
+}
+
+/// The directory that `pg_config` says, asked once: the PATH of a process stays as it is.
+fn configured() -> &'static Option<PathBuf> {
+    static SAID: OnceLock<Option<PathBuf>> = OnceLock::new();
+    SAID.get_or_init(|| {
+        let output = Command::new("pg_config").arg("--bindir").output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().into())
+    })
 }
 
 /// Debian, RHEL, Alpine, source builds, Homebrew, Postgres.app and the EDB installer.
@@ -187,10 +194,8 @@ fn usual_places() -> impl Iterator<Item = PathBuf> {
 
 /// `postgres (PostgreSQL) 17.4 (Debian 17.4-1)` is version `17.4`.
 fn version_of(program: &Path) -> Result<String, LabError> {
-    let output = Command::new(program)
-        .arg("--version")
-        .output()
-        .map_err(|error| LabError::io("cannot run", program, error))?;
+    let output =
+        asked::version(program).map_err(|error| LabError::io("cannot run", program, error))?;
     let text = String::from_utf8_lossy(&output.stdout);
     match text.split_once("(PostgreSQL) ").and_then(|(_, rest)| rest.split_whitespace().next()) {
         Some(version) if output.status.success() => Ok(version.to_owned()),

@@ -8,7 +8,9 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
+use super::asked;
 use super::error::LabError;
 
 /// The user that owns the server's processes and files.
@@ -21,8 +23,17 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// This user; for root the user `postgres` if there is one, else `nobody`.
+    /// This user; for root the user `postgres` if there is one, else `nobody`. It is looked for once.
     pub(crate) fn current() -> Result<Self, LabError> {
+        static FOUND: OnceLock<Account> = OnceLock::new();
+        if let Some(account) = FOUND.get() {
+            return Ok(account.clone());
+        }
+        let account = Self::look()?;
+        Ok(FOUND.get_or_init(|| account).clone())
+    }
+
+    fn look() -> Result<Self, LabError> {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         if !uid.is_root() {
             return Ok(Self { uid: uid.as_raw(), gid: gid.as_raw(), dropped: false });
@@ -86,7 +97,8 @@ impl Account {
 
     /// Whether the account may execute `program`.
     pub(crate) fn can_execute(&self, program: &Path) -> bool {
-        !self.dropped || self.run_quietly(self.command(program).arg("--version"), Path::new("/"))
+        let ask = || self.run_quietly(self.command(program).arg("--version"), Path::new("/"));
+        !self.dropped || asked::can_execute(self.uid, program, ask)
     }
 
     pub(crate) fn uid(&self) -> u32 {

@@ -2,10 +2,11 @@
 //!
 //! This module has: the operating-system user that runs them (`account`), the directories that they
 //! live in (`base`) and who removes those (`guard`), starting and ending them with their owner
-//! (`supervisor`), where programs are (`places`), free ports (`port`), and the error of all of them
+//! (`supervisor`), where programs are (`places`) and what they say of themselves (`asked`), free ports (`port`), and the error of all of them
 //! (`error`).
 
 mod account;
+pub(crate) mod asked;
 mod base;
 mod error;
 mod guard;

@@ -5,9 +5,8 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::private::{LabError, downloaded, numbers};
+use crate::private::{LabError, asked, downloaded, numbers};
 
 /// The environment variable that overrides the search: the program.
 pub const REDIS_SERVER_VARIABLE: &str = "ONETRIP_REDIS_SERVER";
@@ -68,7 +67,7 @@ impl Installation {
     /// When it is missing, does not run, or is neither Redis nor Valkey.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, LabError> {
         let path = path.into();
-        let output = Command::new(&path).arg("--version").output();
+        let output = asked::version(&path);
         let output = output.map_err(|error| LabError::io("cannot run", &path, error))?;
         match named(&String::from_utf8_lossy(&output.stdout)) {
             Some((product, version)) if output.status.success() => {

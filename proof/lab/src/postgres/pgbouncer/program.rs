@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::private::{LabError, Signals, downloaded, numbers};
+use crate::private::{LabError, Signals, asked, downloaded, numbers};
 
 /// The environment variable that overrides the search: the program, or several of them separated as
 /// in PATH.
@@ -45,7 +44,7 @@ impl Program {
     /// When it is missing, does not run, or is no PgBouncer.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, LabError> {
         let path = path.into();
-        let output = Command::new(&path).arg("--version").output();
+        let output = asked::version(&path);
         let output = output.map_err(|error| LabError::io("cannot run", &path, error))?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.strip_prefix("PgBouncer ").and_then(|rest| rest.split_whitespace().next()) {

@@ -33,7 +33,7 @@ pub(crate) enum Want {
     /// Rows as columns of Arrow.
     Arrow,
     /// Of the first row the value at this place.
-    Value(usize),
+    Value(isize),
     /// The values of the first row as texts, of a statement that is not described.
     Texts,
     Tag,

@@ -1269,7 +1269,7 @@ impl Scope {
         &mut self,
         query: &Bound<'py, PyString>,
         args: &Bound<'py, PyTuple>,
-        column: usize,
+        column: isize,
         repeatable: bool,
     ) -> PyResult<Bound<'py, Call>> {
         self.submit(Want::Value(column), query, args, (flags_of(repeatable), None))

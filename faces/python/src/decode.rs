@@ -157,14 +157,17 @@ impl Columns {
         }
     }
 
-    /// A value of a row.
-    pub(crate) fn value<'py>(&self, py: Python<'py>, body: &[u8], place: usize) -> Read<'py> {
+    /// A value of a row. A negative place counts from the end, as in any sequence of Python.
+    pub(crate) fn value<'py>(&self, py: Python<'py>, body: &[u8], place: isize) -> Read<'py> {
         let (_, mut values) = Parts::of_row(body)?;
-        let Some((type_, format)) = self.columns.get(place) else {
-            let message = format!("there is no column {place} in rows of {}", self.columns.len());
+        let count = self.columns.len();
+        let at = if place < 0 { count } else { 0 }.checked_add_signed(place);
+        let found = at.and_then(|at| Some((at, self.columns.get(at)?)));
+        let Some((at, (type_, format))) = found else {
+            let message = format!("there is no column {place} in rows of {count}");
             return Err(PyIndexError::new_err(message).into());
         };
-        for _ in 0..place {
+        for _ in 0..at {
             values.part()?;
         }
         read_or_null(py, type_, *format, values.part()?)

@@ -554,7 +554,12 @@ fn failed(
     };
     for call in waiting {
         let call = call.into_bound(py);
-        Core::run(core, |state, py, _| {
+        Core::run(core, |state, py, now| {
+            // Nothing of it was sent, and it asks again when it is.
+            let lost = failure.is_loss().then(|| said(failure));
+            if lost.is_some() && state.repeats(py, now, call.as_unbound(), &lost) {
+                return;
+            }
             // The others of its pipeline were not sent; of this one the server has said so.
             if let Want::Calls(parts) = &call.get().want {
                 let own =

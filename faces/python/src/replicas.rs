@@ -434,7 +434,7 @@ impl Reads {
         &self,
         query: &Bound<'py, PyString>,
         args: &Bound<'py, PyTuple>,
-        column: usize,
+        column: isize,
     ) -> PyResult<Bound<'py, Call>> {
         self.submit(Want::Value(column), query, args, None)
     }

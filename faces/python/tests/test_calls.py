@@ -33,6 +33,7 @@ async def test_shapes(db: onetrip.Database) -> None:
     assert await db.fetchrow("select 1 as a where false") is None
     assert await db.fetchval("select 1 where false") is None
     assert await db.fetchval("select 1, 2", column=1) == 2
+    assert await db.fetchval("select 1, 2", column=-1) == 2
     assert await db.execute("select 1") == "SELECT 1"
 
 
@@ -185,6 +186,26 @@ async def test_a_repeatable_read_is_sent_again_when_its_connection_is_lost(
     line.say("cut")
     assert await task != first
     assert far.metrics().sent_again == 1
+
+
+async def test_a_repeatable_read_is_sent_again_when_the_connection_that_is_asked_about_it_is_lost(
+    far: onetrip.Database, line: Line, db: onetrip.Database
+) -> None:
+    await db.execute("create table if not exists asked_about (id int)")
+    await far.fetchval("select 1")
+    async with db.begin() as tx:
+        await tx.execute("lock asked_about in access exclusive mode")
+        task = asyncio.ensure_future(
+            far.fetchval("select count(*) from asked_about", repeatable=True)
+        )
+        waits = """select count(*) from pg_stat_activity
+            where wait_event_type = 'Lock' and query like '%asked_about%'"""
+        while not await tx.fetchval(waits):
+            pass
+        line.say("cut")
+        assert not task.done()
+    assert await task == 0
+    await db.execute("drop table asked_about")
 
 
 async def test_a_statement_that_may_not_run_twice_is_unknown_when_its_connection_is_lost(

@@ -247,6 +247,8 @@ async def test_what_has_no_order_is_no_set_of_arguments(db: onetrip.Database, se
 async def test_a_column_that_is_not_there_is_named(db: onetrip.Database) -> None:
     with pytest.raises(onetrip.Error, match="no column 5 in rows of 1") as caught:
         await db.fetchval("select 1", column=5)
+    with pytest.raises(onetrip.Error, match="no column -2 in rows of 1"):
+        await db.fetchval("select 1", column=-2)
     assert (caught.value.outcome, type(caught.value.__cause__)) == ("Applied", IndexError)
 
 

@@ -312,7 +312,7 @@ impl State {
     }
 
     /// Whether a call whose connection was lost is sent again, after a pause.
-    fn repeats(
+    pub(crate) fn repeats(
         &mut self,
         py: Python<'_>,
         now: Time,

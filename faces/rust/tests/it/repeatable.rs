@@ -318,6 +318,23 @@ fn what_has_to_be_asked_about_first_is_repeatable_too() {
     });
 }
 
+/// What is asked about it is no more than it is itself.
+#[test]
+fn the_question_about_one_is_lost_with_its_connection_and_asked_again() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "connections_max=1").await;
+        let list = vec!["a", "b"];
+        for bytes in (0..400).step_by(20) {
+            number(client.repeatable().query_one(DIVIDE, &[&1]).await);
+            proxy.fault(Fault::CutAfter { direction: Direction::Up, bytes }, Scope::Present);
+            let sql = format!("select $1::text[] = array['a', 'b'] and $2 /* {bytes} */");
+            let row = client.repeatable().query_one(&sql, &[&list, &true]).await.unwrap();
+            assert!(row.get::<bool>(0), "{bytes}");
+        }
+    });
+}
+
 /// P38.
 #[test]
 fn a_lost_connection_is_survived_by_what_is_repeatable_alone() {

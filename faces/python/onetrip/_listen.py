@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Union
 
 from . import _native
 from ._opening import Refused
-from .errors import ConnectionLostError, Error, MisuseError, _make
+from .errors import ConnectionLostError, Error, MisuseError, _closed
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -174,7 +174,3 @@ class Listener(AsyncIterator[Event]):
             self._dropped += 1
             self._has_gap = True
         self._news.set()
-
-
-def _closed() -> Error:
-    return _make("closed", "NotSent", "the client was closed", None)

@@ -184,6 +184,11 @@ _OURS: dict[str, type[Error]] = {
 }
 
 
+def _closed() -> Error:
+    """What a call of a client says that was closed."""
+    return _make("closed", "NotSent", "the client was closed by this program", None)
+
+
 def _make(
     code: str,
     outcome: Outcome,

@@ -577,9 +577,12 @@ def test_a_client_that_was_closed_says_so(db: Database) -> None:
         lambda: db.fetchval("select 1"),
         lambda: list(db.stream("select 1")),
         lambda: db.begin().__enter__(),
+        lambda: db.session().__enter__(),
+        lambda: db.pipeline().__enter__(),
     ):
-        with pytest.raises(onetrip.MisuseError, match="closed"):
+        with pytest.raises(onetrip.MisuseError, match="was closed by this program") as caught:
             call()
+        assert (caught.value.code, caught.value.outcome) == ("closed", "NotSent")
 
 
 def test_close_does_not_wait_longer_than_it_was_told(db: Database) -> None:

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from .. import _native
 from .._loan import works_for
-from ..errors import Error, MisuseError, Outcome, _make
+from ..errors import Error, MisuseError, Outcome, _closed, _make
 
 if TYPE_CHECKING:
     from .._host import Host
@@ -162,7 +162,7 @@ class Loop(asyncio.SelectorEventLoop):
             if closed is not None and (self.is_closed() or self.failure is not None):
                 return self._of_closed(closed)
             if self.is_closed() and self.failure is None:
-                raise MisuseError("the client was closed")
+                raise _closed()
 
             task: asyncio.Task[T] | None = None
 
@@ -173,7 +173,7 @@ class Loop(asyncio.SelectorEventLoop):
                     # By this thread, which was the last to lead.
                     if closed is not None:
                         return self._of_closed(closed)
-                    raise MisuseError("the client was closed")
+                    raise _closed()
                 task = self._task(work, *args)
                 result: T = self._end_of(task, limit, part_of)
                 return result
@@ -431,7 +431,7 @@ class Loop(asyncio.SelectorEventLoop):
         """What has come by now; ``reads``: what nobody has read yet as well."""
         with self.turn:
             if self.is_closed() and self.failure is None:
-                raise MisuseError("the client was closed")
+                raise _closed()
 
             def looked() -> list[T]:
                 self._look(limit, reads)

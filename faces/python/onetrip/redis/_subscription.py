@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .. import _native
-from ..errors import Error, MisuseError
+from ..errors import Error, MisuseError, _closed
 from ._host import RedisHost, read_push
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Hub:
 
     async def add(self, reader: Subscription[Any], kind: bytes, names: list[bytes]) -> None:
         if self._is_closed:
-            raise MisuseError("the client was closed")
+            raise _closed()
         router = self._router_of(kind)
         if router is not None:
             return await self._add_sharded(router, reader, names)

@@ -17,11 +17,10 @@
 //!
 //! Who holds the lock may need more than one answer. So the request is put aside for a while, and
 //! what comes meanwhile or is queued goes in front of it, unless there is nobody any more who may hold
-//! one. Each time it is put aside for twice as
-//! long, up to a bound. If several were put aside, they come back one at a time: whoever comes
-//! meanwhile waits for one of them, and not for all in turn. From the seventeenth time on, which is
-//! after about a minute, one may also run for twice as long: however long it takes, it ends some
-//! day, even if others never stop to come.
+//! one. Each time it is put aside for twice as long, up to a bound. If several were put aside, they
+//! come back one at a time: whoever comes meanwhile waits for one of them, and not for all in turn.
+//! From the seventeenth time on, which is after about a minute, one may also run for twice as long:
+//! however long it takes, it ends some day, even if others never stop to come.
 
 use std::sync::Arc;
 use std::time::Duration;

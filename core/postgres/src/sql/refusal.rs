@@ -116,7 +116,7 @@ impl Refusal {
             }
             Refusal::Several => {
                 "several\0this text holds several statements, and a shared connection takes one at a \
-                 time: send them as a pipeline, or as one text in a session\0"
+                 time: send them as a pipeline, or by a session's call for scripts, if it has one\0"
             }
             Refusal::NotOne => {
                 "several\0this text holds several statements, and only one is allowed here: send \

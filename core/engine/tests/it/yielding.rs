@@ -66,6 +66,15 @@ impl Pair {
         self.end(CancelEnd::Closed);
     }
 
+    /// Requests 1, 2, … are taken away one after the other, after these times.
+    fn take_each_away_after(&mut self, waits: &[Duration]) {
+        for (id, wait) in (1..).zip(waits) {
+            self.take_away_after(*wait);
+            self.reply(&hit(id));
+            assert_eq!(self.take(), [Out::Restarted(id.into())]);
+        }
+    }
+
     /// Request 1 was taken away from 2, which is answered.
     fn put_aside() -> Pair {
         let mut pair = sent(1..=2);
@@ -487,11 +496,7 @@ fn it_has_a_place_of_its_own_again_when_its_pause_is_over() {
 #[test]
 fn several_may_be_put_aside_and_come_again_one_after_the_other() {
     let mut pair = sent(1..=3);
-    for (id, wait) in [(1, AFTER), (2, NEXT[0])] {
-        pair.take_away_after(wait);
-        pair.reply(&hit(id));
-        assert_eq!(pair.take(), [Out::Restarted(id.into())]);
-    }
+    pair.take_each_away_after(&[AFTER, NEXT[0]]);
     pair.reply(&done(3));
     // The pause of the first began when it was taken away.
     pair.due(AFTER - NEXT[0]);
@@ -601,11 +606,7 @@ fn each_time_it_waits_longer_and_from_the_seventeenth_on_it_may_run_longer() {
 #[test]
 fn of_several_that_were_put_aside_one_comes_back_at_a_time() {
     let mut pair = sent(1..=4);
-    for (id, wait) in [(1, AFTER), (2, NEXT[0]), (3, NEXT[1])] {
-        pair.take_away_after(wait);
-        pair.reply(&hit(id));
-        assert_eq!(pair.take(), [Out::Restarted(id.into())]);
-    }
+    pair.take_each_away_after(&[AFTER, NEXT[0], NEXT[1]]);
     pair.reply(&done(4));
     assert_eq!(completed(&pair.take()), [4]);
     pair.later(AFTER);
@@ -634,11 +635,7 @@ fn of_several_that_were_put_aside_one_comes_back_at_a_time() {
 #[test]
 fn one_that_is_back_gives_way_to_another_whose_pause_is_over() {
     let mut pair = sent(1..=3);
-    for (id, wait) in [(1, AFTER), (2, NEXT[0])] {
-        pair.take_away_after(wait);
-        pair.reply(&hit(id));
-        assert_eq!(pair.take(), [Out::Restarted(id.into())]);
-    }
+    pair.take_each_away_after(&[AFTER, NEXT[0]]);
     pair.reply(&done(3));
     assert_eq!(completed(&pair.take()), [3]);
     pair.due(AFTER - NEXT[0]);

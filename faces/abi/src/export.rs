@@ -487,14 +487,14 @@ pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f6
 }
 
 /// What is known of a failure that leaves a transaction which was not committed, a savepoint that
-/// was not kept, or a pipeline of which nothing is sent. `by`: 0 a failure of its own, 1 the same
-/// where the server has answered the ROLLBACK, 2 that of another statement, 3 that of COMMIT.
+/// was not kept, or a pipeline of which nothing is sent. `by`: 0 a failure of its own, 1 that of
+/// another statement, 2 that of COMMIT.
 /// `has_left`: a part of the whole may have reached the server (act 10). Both are [`outcome`]s.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_outcome_left(failure: u32, by: u32, has_left: bool) -> u32 {
     let by = match by {
-        0 | 1 => Leaver::Own { is_undone: by == 1 },
-        2 => Leaver::Other,
+        0 => Leaver::Own,
+        1 => Leaver::Other,
         _ => Leaver::Commit,
     };
     outcome_code(verdict::left(outcome_of(failure), by, has_left))

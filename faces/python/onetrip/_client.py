@@ -414,7 +414,7 @@ class Begin:
             if kind is None:
                 message = "the transaction was rolled back: its connection was given back before"
                 raise _make("rolled_back", "Rejected", message, None)
-            return _leaves(error, loan, "own", True)
+            return _leaves(error, loan, True)
         why = "the transaction is over: its block has ended"
         is_left = tx._over(why)
         if loan.stream is not None:
@@ -427,9 +427,9 @@ class Begin:
         self._done(loan)
         try:
             await end
-            _leaves(error, loan, "undone", end.has_left)
+            _leaves(error, loan, end.has_left)
         except asyncio.CancelledError as cancelled:
-            _leaves(error, loan, "own", True)
+            _leaves(error, loan, True)
             told(cancelled, "Unknown")
             raise
         except Error as why_not:
@@ -439,24 +439,20 @@ class Begin:
                 self.runs_again = end.runs_again
                 why_not.outcome = _native.outcome_left(why_not.outcome, "commit", end.has_left)
                 raise
-            _leaves(error, loan, "own", end.has_left)
+            _leaves(error, loan, end.has_left)
         if is_left and kind is None:
             raise _left_open("transaction")
 
 
-def _leaves(
-    error: BaseException | None, loan: Loan, how: Literal["own", "undone"], has_left: bool
-) -> None:
-    """What leaves a block speaks of the whole. ``how`` that has ended where the error is its own;
-    ``has_left``: something of it was sent.
-    """
+def _leaves(error: BaseException | None, loan: Loan, has_left: bool) -> None:
+    """What leaves a block speaks of the whole. ``has_left``: something of it was sent."""
     if getattr(error, "_part_of", None) == (id(loan.core), loan.number):
         assert isinstance(error, Error)
-        error.outcome = _native.outcome_left(error.outcome, how, has_left)
+        error.outcome = _native.outcome_left(error.outcome, "own", has_left)
     elif isinstance(error, Error):
         error.outcome = _native.outcome_left(error.outcome, "other", has_left)
     elif isinstance(error, asyncio.CancelledError):
-        told(error, _native.outcome_left("Unknown", how, has_left))
+        told(error, _native.outcome_left("Unknown", "own", has_left))
 
 
 class Savepoint:
@@ -506,7 +502,7 @@ class Savepoint:
             if kind is None:
                 message = "the savepoint was rolled back: what it was in has ended before it"
                 raise _make("rolled_back", "Rejected", message, None)
-            return _leaves(error, loan, "own", True)
+            return _leaves(error, loan, True)
         is_left = self._over(inner)
         releases = kind is None and not is_left
         end = loan.core.act_on(loan.number, "release" if releases else "undo")
@@ -517,8 +513,8 @@ class Savepoint:
             if kind is None:
                 why_not.outcome = _native.outcome_left(why_not.outcome, "commit", end.has_left)
                 raise
-            return _leaves(error, loan, "own", end.has_left)
-        _leaves(error, loan, "undone", end.has_left)
+            return _leaves(error, loan, end.has_left)
+        _leaves(error, loan, end.has_left)
         if is_left and kind is None:
             raise _left_open("savepoint")
 

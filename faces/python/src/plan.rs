@@ -224,13 +224,11 @@ pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64
 }
 
 /// What is said of a failure that leaves a transaction which was not committed, a savepoint that was
-/// not kept, or a pipeline of which nothing is sent. `by`: `own` failure, `undone` where the server
-/// has answered the ROLLBACK, `other`, `commit`. `has_left`: a part may have reached the server.
+/// not kept, or a pipeline of which nothing is sent. `by`: `own` failure, `other`, `commit`. `has_left`: a part may have reached the server.
 #[pyfunction]
 pub(crate) fn outcome_left(outcome: &str, by: &str, has_left: bool) -> PyResult<&'static str> {
     let by = match by {
-        "own" => Leaver::Own { is_undone: false },
-        "undone" => Leaver::Own { is_undone: true },
+        "own" => Leaver::Own,
         "other" => Leaver::Other,
         "commit" => Leaver::Commit,
         _ => return Err(PyTypeError::new_err("nothing leaves so")),

@@ -238,6 +238,8 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "a transaction that fails for another reason is not run again",
             "a refused statement that leaves its transaction speaks of what was sent of it",
             "a repeatable statement whose connection is lost is run again",
+            "what leaves a transaction whose server process was ended says that nothing of it "
+            "stands",
             "of a repeatable statement that may have run, nothing is known when the next attempt "
             "fails",
         ],

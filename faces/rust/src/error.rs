@@ -31,7 +31,7 @@ struct Inner {
     redis_code: Option<Box<str>>,
     source: Option<Source>,
     conversion: Option<Source>,
-    /// The transaction of a statement that succeeded there, and can't be read.
+    /// The transaction of the statement, if what becomes of that says more.
     part_of: Option<Arc<Fate>>,
 }
 
@@ -66,10 +66,10 @@ impl Error {
 
     /// What is known of the effect of the statement.
     ///
-    /// `Applied` in a transaction says that the statement took effect in it, and `NotSent` that it was
-    /// not sent there. Once the transaction was rolled back, the same error says `Rejected`: so does
-    /// the one that leaves [`run`](crate::Client::run). (If nothing of the transaction was sent,
-    /// `NotSent` stays.)
+    /// `Applied` in a transaction says that the statement took effect in it, `NotSent` that it was not
+    /// sent there, and `Unknown` that its answer did not come. Once the transaction was rolled back,
+    /// or has ended with its connection, the same error says `Rejected`: so does the one that leaves
+    /// [`run`](crate::Client::run). (If nothing of the transaction was sent, `NotSent` stays.)
     pub fn outcome(&self) -> Outcome {
         match &self.0.part_of {
             Some(fate) => fate.of(self.0.outcome),
@@ -224,8 +224,7 @@ impl Error {
 
     /// The same error of a statement of this transaction, if what becomes of that says more of it.
     pub(crate) fn part_of(self, fate: Option<&Arc<Fate>>) -> Error {
-        let is_open = matches!(self.0.outcome, Outcome::Applied | Outcome::NotSent);
-        match fate.filter(|_| is_open) {
+        match fate.filter(|_| self.0.outcome != Outcome::Rejected) {
             Some(fate) => self.change(|inner| inner.part_of = Some(fate.clone())),
             None => self,
         }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use onetrip_engine::Outcome;
 use onetrip_postgres::client::transaction::verdict::{Leaver, left};
 
-/// Shared by a transaction or savepoint and by what its statements returned. A statement that
-/// succeeded took effect in its transaction, and nowhere else.
+/// Shared by a transaction or savepoint and by what its statements returned. What a statement of it
+/// did took effect in its transaction, and nowhere else.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     state: AtomicU8,
@@ -42,9 +42,7 @@ impl Fate {
     pub(crate) fn of(&self, failure: Outcome) -> Outcome {
         let around = self.outer.as_ref().map_or(failure, |outer| outer.of(failure));
         match (self.state.load(Ordering::Relaxed), around) {
-            (state @ (UNDONE | UNSENT), around) => {
-                left(around, Leaver::Own { is_undone: false }, state == UNDONE)
-            }
+            (state @ (UNDONE | UNSENT), around) => left(around, Leaver::Own, state == UNDONE),
             (IN_DOUBT, Outcome::Applied) => Outcome::Unknown,
             (_, around) => around,
         }

@@ -220,8 +220,8 @@ impl Transaction {
 
     /// A level was undone for this reason, and not because of an error.
     fn undone(&self, level: LevelId, text: &'static str) -> Told {
-        let whole = verdict::Leaver::Own { is_undone: false };
-        let outcome = verdict::left(Outcome::NotSent, whole, self.block.has_left(level));
+        let has_left = self.block.has_left(level);
+        let outcome = verdict::left(Outcome::NotSent, verdict::Leaver::Own, has_left);
         Told::rolled_back(text, None).with_outcome(outcome)
     }
 

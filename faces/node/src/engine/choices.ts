@@ -29,7 +29,7 @@ export const enum Act {
 }
 
 /** What leaves a transaction: a failure of its own, where the server has answered ROLLBACK, and so on. */
-export const enum Leaver { OWN = 0, UNDONE = 1, OTHER = 2, COMMIT = 3 }
+export const enum Leaver { OWN = 0, OTHER = 1, COMMIT = 2 }
 
 /** The rest of a stream that is left: read it, cancel it, or close the connection if it is long. */
 export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }

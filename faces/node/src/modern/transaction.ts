@@ -74,9 +74,9 @@ export class Transaction implements Keeper {
   }
 
   /** An error leaves the transaction, or a savepoint of it, whose work it speaks of from now on. */
-  #leaves(error: unknown, own: Leaver, hasLeft: boolean): void {
+  #leaves(error: unknown, hasLeft: boolean): void {
     if (!(error instanceof PostgresError)) return
-    const by = PART_OF.get(error) === this ? own : Leaver.OTHER
+    const by = PART_OF.get(error) === this ? Leaver.OWN : Leaver.OTHER
     error.outcome = outcomeLeft(error.outcome, this.#isCommitting ? Leaver.COMMIT : by, hasLeft)
   }
 
@@ -134,7 +134,7 @@ export class Transaction implements Keeper {
       if (!level.isOver) await this.#vacate()
     } catch (error) {
       const hasLeft = level.isOver ? this.#hasLeft : this.#undo(level)
-      this.#leaves(error, Leaver.OWN, hasLeft)
+      this.#leaves(error, hasLeft)
       throw error
     }
     const over = level.isOver ? this.#check(level) : undefined
@@ -212,8 +212,8 @@ export class Transaction implements Keeper {
     const open = this.connection.isOver ? this.#levels[1] : undefined
     if (open !== undefined) this.#undo(open)
     this.#close()
-    const isUndone = await rollBack(this.connection)
-    this.#leaves(error, isUndone ? Leaver.UNDONE : Leaver.OWN, this.#hasLeft)
+    await rollBack(this.connection)
+    this.#leaves(error, this.#hasLeft)
   }
 }
 
@@ -242,17 +242,15 @@ function causeOf(
 
 /**
  * Rolls back what runs on a connection, unless that is over. If the ROLLBACK fails, the connection
- * is closed, which rolls back too. Resolves to whether the server has answered it.
+ * is closed, which rolls back too. It never rejects.
  */
-async function rollBack(connection: Connection): Promise<boolean> {
+async function rollBack(connection: Connection): Promise<void> {
   connection.occupants.expel()
-  if (connection.isOver) return false
+  if (connection.isOver) return
   try {
     await ended(connection, Act.ROLLBACK)
-    return true
   } catch (error) {
     connection.destroy(again(error as PostgresError, 'Unknown'))
-    return false
   }
 }
 

@@ -163,11 +163,10 @@ pub fn with_commit(statement: Outcome, commit: Option<Outcome>) -> Outcome {
 /// which nothing was sent then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaver {
-    /// A failure of its own. What took effect did so in the transaction, and nowhere else.
-    Own {
-        /// The server has answered the ROLLBACK.
-        is_undone: bool,
-    },
+    /// A failure of its own. What took effect did so in the transaction, and nowhere else, and no
+    /// COMMIT or RELEASE was sent. So nothing of it stays, also where the server has not answered
+    /// the ROLLBACK, or can't: a transaction ends with its connection.
+    Own,
     /// The failure of another statement, or of a command. If it took effect, it stands.
     Other,
     /// The failure of COMMIT.
@@ -183,8 +182,7 @@ pub fn left(failure: Outcome, by: Leaver, has_left: bool) -> Outcome {
     match (failure, by) {
         // The server ran no COMMIT, so what it ran is undone.
         (Outcome::NotSent, _) if has_left => Outcome::Rejected,
-        (Outcome::Applied, Leaver::Own { .. }) => Outcome::Rejected,
-        (Outcome::Unknown, Leaver::Own { is_undone: true }) => Outcome::Rejected,
+        (Outcome::Applied | Outcome::Unknown, Leaver::Own) => Outcome::Rejected,
         (Outcome::Applied, Leaver::Other) => Outcome::Unknown,
         _ => failure,
     }
@@ -216,13 +214,11 @@ mod tests {
 
     /// P62.
     #[test]
-    fn what_leaves_a_transaction_took_no_effect_where_that_was_rolled_back() {
+    fn what_leaves_a_transaction_took_no_effect_where_no_commit_was_sent() {
         use Outcome::{Applied, NotSent, Rejected, Unknown};
         let ends = [NotSent, Rejected, Applied, Unknown];
         let leave = |by, has_left| ends.map(|end| left(end, by, has_left));
-        let own = |is_undone| Leaver::Own { is_undone };
-        assert_eq!(leave(own(true), false), [NotSent, Rejected, Rejected, Rejected]);
-        assert_eq!(leave(own(false), false), [NotSent, Rejected, Rejected, Unknown]);
+        assert_eq!(leave(Leaver::Own, false), [NotSent, Rejected, Rejected, Rejected]);
         assert_eq!(leave(Leaver::Other, false), [NotSent, Rejected, Unknown, Unknown]);
         assert_eq!(leave(Leaver::Commit, false), ends);
     }
@@ -230,7 +226,7 @@ mod tests {
     #[test]
     fn what_was_not_sent_itself_leaves_a_whole_that_was_sent_and_undone() {
         use Outcome::{NotSent, Rejected};
-        for by in [Leaver::Own { is_undone: false }, Leaver::Other, Leaver::Commit] {
+        for by in [Leaver::Own, Leaver::Other, Leaver::Commit] {
             assert_eq!(left(NotSent, by, true), Rejected, "{by:?}");
         }
         assert_eq!(with_commit(NotSent, Some(NotSent)), NotSent);

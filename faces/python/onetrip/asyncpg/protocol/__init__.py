@@ -110,7 +110,7 @@ class Protocol:
         something of it was sent.
         """
         if getattr(error, "_part_of", None) == (id(self.host.core), self.number):
-            error.outcome = _native.outcome_left(error.outcome, "undone", has_left)
+            error.outcome = _native.outcome_left(error.outcome, "own", has_left)
         elif isinstance(error, Error) or hasattr(error, "_part_of"):
             error.outcome = _native.outcome_left(error.outcome, "other", has_left)
 

@@ -341,11 +341,14 @@ impl Postgres {
             && head.statement.is_some()
             && self.status == TransactionStatus::Idle
             && never_started(&error, head.healed);
+        // Replies come in order, so an error in place of that to Parse or Bind shows that Execute
+        // has not begun.
+        let has_begun = !matches!(head.first(), PARSE | BIND);
         head.failed = true;
         if head.isolated {
             return Ok(Step::Part(len));
         }
-        let outcome = match head.partial_effects {
+        let outcome = match head.partial_effects && has_begun {
             true => Outcome::Unknown,
             false => Outcome::Rejected,
         };

@@ -54,6 +54,31 @@ test(
 )
 
 test(
+  'the gap of a lost connection is behind what came before',
+  { timeout: 600_000 },
+  async () => {
+    const sql = client()
+    await using events = sql.listen(channel)
+    await events.ready
+    await sql`select pg_notify(${channel}, n::text) from generate_series(1, 1025) n`
+    // One more than is kept: so all have come.
+    while (events.dropped < 1) await new Promise((resolve) => setImmediate(resolve))
+    await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity
+    where query like 'listen "modern ""channel"" %' and pid <> pg_backend_pid()`
+    // The gap of the loss takes the place of another one.
+    while (events.dropped < 2) await new Promise((resolve) => setImmediate(resolve))
+    await sql`select pg_notify(${channel}, 'after')`
+    const told: unknown[] = []
+    for await (const event of events) {
+      told.push(event.kind === 'gap' ? event.dropped : event.payload)
+      if (event.kind === 'notification' && event.payload === 'after') break
+    }
+    assert.equal(told[1], String(Number(told[0]) + 1))
+    assert.deepEqual(told.slice(-3), ['1025', 0, 'after'])
+  },
+)
+
+test(
   'of notifications that are not read the latest are kept, and the others counted',
   { timeout: 600_000 },
   async () => {

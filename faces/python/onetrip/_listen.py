@@ -41,7 +41,7 @@ class Listener(AsyncIterator[Event]):
     """The notifications of channels: ``async with db.listen("a") as events: async for …``.
 
     Where the connection is lost, another is opened, and a :class:`Gap` says that notifications may
-    be missing. If the server refuses for good, the next event raises that, and the listener goes on
+    be missing, behind those that came before. If the server refuses for good, the next event raises that, and the listener goes on
     trying.
     """
 
@@ -54,9 +54,10 @@ class Listener(AsyncIterator[Event]):
             self._decides = _native.Listening(list(channels), seed)
         except UnicodeEncodeError as error:
             raise MisuseError(f"listen: the name of a channel is not Unicode: {error}") from error
-        self._kept: deque[Notification] = deque()
-        self._dropped = 0
-        self._has_gap = self._is_over = False
+        self._kept: deque[Event] = deque()
+        # What is missing in front of them.
+        self._missing: Gap | None = None
+        self._is_over = False
         self._error: Error | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -82,7 +83,7 @@ class Listener(AsyncIterator[Event]):
 
     def close(self) -> None:
         """Ends it. Events that were not read are of no use any more."""
-        self._is_over, self._has_gap = True, False
+        self._is_over, self._missing = True, None
         self._kept.clear()
         self._host.listeners.discard(self)
         if self._task is not None:
@@ -103,9 +104,9 @@ class Listener(AsyncIterator[Event]):
 
     def _found(self) -> list[Event]:
         """The next, if it has come."""
-        if self._has_gap:
-            dropped, self._dropped, self._has_gap = self._dropped, 0, False
-            return [Gap(dropped)]
+        missing, self._missing = self._missing, None
+        if missing is not None:
+            return [missing]
         if self._kept:
             return [self._kept.popleft()]
         error, self._error = self._error, None
@@ -154,8 +155,7 @@ class Listener(AsyncIterator[Event]):
                     self._fail(error)
                 return self._host.core.destroy(number, "it can't listen")
             if decides.answered(True) == "gap":
-                self._has_gap = True
-                self._news.set()
+                self._keep(Gap(0))
         if not self._ready.done():
             self._ready.set_result(None)
 
@@ -167,10 +167,14 @@ class Listener(AsyncIterator[Event]):
             self._news.set()
 
     def notified(self, channel: str, payload: str, process_id: int) -> None:
-        self._has_gap = self._decides.take_gap() or self._has_gap
-        self._kept.append(Notification(channel, payload, process_id))
+        if self._decides.take_gap():
+            self._keep(Gap(0))
+        self._keep(Notification(channel, payload, process_id))
+
+    def _keep(self, event: Event) -> None:
+        self._kept.append(event)
         if len(self._kept) > _native.Listening.KEPT_MAX:
-            self._kept.popleft()
-            self._dropped += 1
-            self._has_gap = True
+            oldest = self._kept.popleft()
+            before = 0 if self._missing is None else self._missing.dropped
+            self._missing = Gap(before + isinstance(oldest, Notification))
         self._news.set()

@@ -42,6 +42,23 @@ async def test_a_listener_that_reconnects_says_so(db: onetrip.Database, line: Li
             assert (await events.__anext__()).payload == "2"  # type: ignore[union-attr]
 
 
+async def test_the_gap_of_a_lost_connection_is_behind_what_came_before(
+    db: onetrip.Database, line: Line
+) -> None:
+    async with onetrip.connect(line.url) as far:
+        async with far.listen("places") as events:
+            await db.execute("select pg_notify('places', '1')")
+            while not events._kept:
+                await asyncio.sleep(0)
+            line.say("cut")
+            while len(events._kept) < 2:
+                await asyncio.sleep(0)
+            await db.execute("select pg_notify('places', '2')")
+            heard = [await events.__anext__() for _ in range(3)]
+            told = [it if isinstance(it, Gap) else it.payload for it in heard]
+            assert told == ["1", Gap(0), "2"]
+
+
 async def test_a_listener_that_is_refused_says_so() -> None:
     async with onetrip.connect(URL) as db:
         db._host.config.dbname = "missing"

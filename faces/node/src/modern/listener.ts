@@ -28,7 +28,7 @@ interface Waiter {
 
 /**
  * The notifications of channels, on a connection of its own. If that connection is lost, the
- * listener opens another one and yields a `gap`. Up to 1,024 notifications wait for the reader.
+ * listener opens another one and yields a `gap`, behind what came before. Up to 1,024 notifications wait for the reader.
  * When more come, the oldest are dropped, and a `gap` says how many.
  *
  * If the server refuses the login or the LISTEN for good, the next `next()` rejects, and the
@@ -46,9 +46,9 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
   readonly #text: string
   #connection: Connection | undefined
   #events: ListenEvent[] = []
-  #dropped = 0
+  /** What is missing in front of them. */
+  #missing: ListenEvent | undefined
   #droppedInAll = 0
-  #hasGap = false
   #waiters: Waiter[] = []
   #error: PostgresError | undefined
   #isOver = false
@@ -98,7 +98,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     if (this.#isOver) return
     this.#isOver = true
     this.#events = []
-    this.#hasGap = false
+    this.#missing = undefined
     clearTimeout(this.#timer)
     this.#connection?.terminate()
     this.#lineage.release(this)
@@ -115,11 +115,10 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
   }
 
   #take(): ListenEvent | undefined {
-    if (!this.#hasGap) return this.#events.shift()
-    const dropped = this.#dropped
-    this.#hasGap = false
-    this.#dropped = 0
-    return { kind: 'gap', dropped }
+    const missing = this.#missing
+    if (missing === undefined) return this.#events.shift()
+    this.#missing = undefined
+    return missing
   }
 
   /** Hands events to the calls of `next` that wait. */
@@ -148,10 +147,9 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
 
   #listens(): void {
     this.#attempts = 0
-    this.#hasGap ||= this.#wasReady
+    if (this.#wasReady) this.#keep({ kind: 'gap', dropped: 0 })
     this.#wasReady = true
     this.#settle.resolve()
-    this.#tell()
   }
 
   /** The server refused the LISTEN, as a standby does. */
@@ -177,12 +175,16 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
 
   notified(_: Connection, { channel, payload, processId }: NotificationMessage): void {
     if (this.#isOver) return
-    this.#events.push({ kind: 'notification', channel, payload, processId })
+    this.#keep({ kind: 'notification', channel, payload, processId })
+  }
+
+  #keep(event: ListenEvent): void {
+    this.#events.push(event)
     if (this.#events.length > KEPT_MAX) {
-      this.#events.shift()
-      this.#dropped++
-      this.#droppedInAll++
-      this.#hasGap = true
+      const lost = this.#events.shift()?.kind === 'notification' ? 1 : 0
+      const before = this.#missing?.kind === 'gap' ? this.#missing.dropped : 0
+      this.#missing = { kind: 'gap', dropped: before + lost }
+      this.#droppedInAll += lost
     }
     this.#tell()
   }

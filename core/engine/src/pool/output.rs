@@ -130,9 +130,9 @@ impl Cause {
                  waiting_max or connections_max ({connections_max})"
             ),
             Cause::Deadline => format!(
-                "{self}: up to {connections_max} (connections_max) are in use, and a call waits for \
-                 one for at most {} ms (wait_timeout_ms); hold sessions for a shorter time, or raise \
-                 one of the two",
+                "{self}: up to {connections_max} (connections_max) are in use or being opened, and a \
+                 call waits for one for at most {} ms (wait_timeout_ms); hold sessions for a shorter \
+                 time, or raise one of the two",
                 wait_timeout.as_millis()
             ),
             Cause::OpenFailed => self.to_string(),

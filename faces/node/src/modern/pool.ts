@@ -221,8 +221,8 @@ export class Pool implements Opener, Host, Scope {
       'wait_timeout',
       'NotSent',
       `no connection became free in time: up to ${this.settings.number('connections_max')} ` +
-        `(connectionsMax) are in use, and a call waits for one for at most ${this.#waitMs} ms ` +
-        `(waitTimeoutMs)${why}`,
+        '(connectionsMax) are in use or being opened, and a call waits for one for at most ' +
+        `${this.#waitMs} ms (waitTimeoutMs)${why}`,
       last,
     )
   }

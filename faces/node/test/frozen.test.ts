@@ -55,6 +55,8 @@ interface Way {
   ask(sql: Sql, signal: AbortSignal): PromiseLike<unknown>
   /** Its error, if it is another. */
   readonly code?: string
+  /** Its outcome, if that is not `Unknown`. */
+  readonly outcome?: string
 }
 
 /** Ways to ask with a signal, once the server is silent. */
@@ -69,6 +71,8 @@ const ways: { readonly [name: string]: Way } = {
   },
   'one of a transaction': {
     ask: (sql, signal) => sql.begin((tx) => tx`select 1`.signal(signal)),
+    // No COMMIT was sent.
+    outcome: 'Rejected',
   },
   'one that leaves with COMMIT': {
     ask: (sql, signal) => sql.begin((tx) => [tx`select 1`.signal(signal)]),
@@ -112,7 +116,7 @@ async function endsThough(way: Way): Promise<void> {
   await new Promise(setImmediate)
   stop.abort()
   const error = await failed
-  assert.deepEqual([error.code, error.outcome], [way.code ?? 'ABORT_ERR', 'Unknown'])
+  assert.deepEqual([error.code, error.outcome], [way.code ?? 'ABORT_ERR', way.outcome ?? 'Unknown'])
   thaw()
   // What comes of it late reaches nobody else, on this connection or another.
   const others = Array.from({ length: 3 }, (_, n) => sql<{ n: number }>`select ${n}::int as n`.one())
@@ -136,7 +140,7 @@ test('a late statement of a transaction ends that though the server is silent', 
   await sql`select 1`
   freeze()
   const error = await failure(sql.begin((tx) => tx`select 1`.timeout(10)))
-  assert.deepEqual([error.code, error.outcome], ['timeout', 'Unknown'])
+  assert.deepEqual([error.code, error.outcome], ['timeout', 'Rejected'])
 })
 
 test('what was not sent before a silent server was aborted ends at once: modern', limits, async () => {

@@ -555,6 +555,7 @@ impl Postgres {
             trip: self.workload.trip(),
             unsure: self.workload.unsure(),
             locking: self.workload.locking(),
+            staying: self.workload.staying(),
         }
     }
 

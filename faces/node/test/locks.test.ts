@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { Pool, type Result } from '../src/pg'
-import { client, url } from './modern/client'
+import { client, failure, url } from './modern/client'
 
 /** What a run with kills lasts in seconds; without it, until each of some kills had its effect. */
 const seconds = Number(process.env['ONETRIP_SECONDS'] ?? 0)
@@ -164,6 +164,35 @@ for (const max of [3, 2]) {
     assert.equal(await drop(table), 60 + 9)
   })
 }
+
+test('a read beside a pipeline that waits for its reader fails in time', limits, async () => {
+  const table = await makeTable()
+  const sql = client({ url: named(table), connectionsMax: 2, waitTimeoutMs: 4000 })
+  const watcher = client()
+  const name = sql.id(table)
+  const read = () => sql<{ n: number }>`select n from ${name} where id = 7`.one()
+  for (let i = 0; i < 60; i++) {
+    await sql`update ${name} set n = n + 1 where id = 1`
+    await read()
+  }
+  let other: PromiseLike<unknown> | undefined
+  await sql.begin(async (tx) => {
+    await tx`update ${name} set n = n + 1 where id = 1`
+    other = sql.pipeline([sql`update ${name} set n = n + 1 where id = 1`])
+    // It is sent once it is awaited.
+    void Promise.resolve(other)
+    const waiting = () =>
+      watcher<{ n: number }>`select count(*)::int as n from pg_stat_activity
+        where wait_event_type = 'Lock' and application_name = ${table}`.one()
+    while ((await waiting()).n === 0);
+    const late = await failure(read())
+    assert.deepEqual([late.code, late.outcome], ['wait_timeout', 'NotSent'])
+  })
+  await other
+  assert.equal((await read()).n, 0)
+  await sql.end()
+  assert.equal(await drop(table), 60 + 2)
+})
 
 for (const [name, program] of Object.entries({ modern, 'drop-in': dropIn })) {
   for (const max of [10, 3, 2]) {

@@ -34,6 +34,10 @@ KILLS = int(os.environ.get("ONETRIP_KILLS", 10**9))
 NAME = "onetrip_locks"
 
 
+WAITING = """select count(*) from pg_stat_activity
+    where wait_event_type = 'Lock' and application_name = $1"""
+
+
 @pytest.fixture
 async def rows(db: onetrip.Database) -> AsyncIterator[None]:
     await db.execute("create table locked (id int4 primary key, n int4 not null)")
@@ -144,6 +148,36 @@ async def test_a_holder_of_a_lock_sends_pipelines_and_blocks_beside_it(
     async with onetrip.connect(URL, connections_max=most) as own:
         await asyncio.wait_for(program(own), HANG_S)
     assert await db.fetchval(SELECT, 1) == 60 + 9
+
+
+async def test_a_read_beside_a_pipeline_that_waits_for_its_reader_fails_in_time(
+    rows: None, db: onetrip.Database
+) -> None:
+    async def in_pipeline(own: onetrip.Database) -> None:
+        async with own.pipeline() as other:
+            other.execute(UPDATE, 1)
+
+    async def of_many(own: onetrip.Database) -> None:
+        await own.executemany(UPDATE, [(1,)])
+
+    async def program(waits: Callable[[onetrip.Database], Awaitable[None]]) -> None:
+        settings: Any = {"wait_timeout_ms": 4000, "application_name": NAME}
+        async with onetrip.connect(URL, connections_max=2, **settings) as own:
+            await learn(Native(own))
+            async with own.begin() as tx:
+                await tx.execute(UPDATE, 1)
+                other = asyncio.ensure_future(waits(own))
+                while await db.fetchval(WAITING, NAME) == 0:
+                    pass
+                with pytest.raises(onetrip.Error) as late:
+                    await own.fetchval(SELECT, 7)
+                assert (late.value.code, late.value.outcome) == ("wait_timeout", "NotSent")
+            await other
+            assert await own.fetchval(SELECT, 7) == 0
+
+    await asyncio.wait_for(program(in_pipeline), HANG_S)
+    await asyncio.wait_for(program(of_many), HANG_S)
+    assert await db.fetchval(SELECT, 1) == 2 * (60 + 2)
 
 
 async def test_tasks_that_lock_and_read_beside_others_that_update_go_on(

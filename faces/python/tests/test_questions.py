@@ -445,7 +445,7 @@ async def test_a_question_whose_connection_is_lost(server: Server) -> None:
             await server.until_quiet()
             await server.until_asked()
         assert tuple(await asyncio.wait_for(call, PATIENCE)) == (5, "z")
-    for place, outcome in (("session", "Applied"), ("begin", "Unknown")):
+    for place, outcome in (("session", "Applied"), ("begin", "Rejected")):
         await server.looks.execute(SETUP)
         async with opened(place) as db:
             await PLACES[place](db, work)

@@ -690,7 +690,10 @@ impl Core {
         }
         let timings = &self.context.timings;
         if let Some(entry) = self.replies.entry(token) {
-            entry.task = Some(self.workload.begin(now, key, timings));
+            entry.task = Some(match entry.member {
+                Some(_) => self.workload.begin_member(now, key, timings),
+                None => self.workload.begin(now, key, timings),
+            });
         }
     }
 

@@ -70,7 +70,10 @@ impl Postgres {
         let Some(used) = self.uses.get_mut(token as usize) else { return };
         (used.level, used.is_member) = (level, is_member);
         if let Some(timings) = self.timings.as_ref().filter(|_| key != TextKey::UNTOLD) {
-            used.task = Some(self.workload.begin(now, key, timings));
+            used.task = Some(match is_member {
+                true => self.workload.begin_member(now, key, timings),
+                false => self.workload.begin(now, key, timings),
+            });
         }
     }
 

@@ -31,6 +31,9 @@ pub struct Load {
     pub unsure: usize,
     /// How many of them may wait for a lock ([`Workload::locking`](super::Workload::locking)).
     pub locking: usize,
+    /// How many of those are never taken away from what is behind them
+    /// ([`Workload::staying`](super::Workload::staying)).
+    pub staying: usize,
     /// About how long a round trip takes ([`Workload::trip`](super::Workload::trip)).
     pub trip: Duration,
 }
@@ -61,7 +64,9 @@ impl Load {
     pub(super) fn is_stuck(&self, asked: &Asked<'_>) -> bool {
         let is_told = !matches!(asked.of, Expected::Untold);
         let is_unknown = is_told && self.unsure == 0 && self.expected.is_zero();
-        (self.locking > 0 || is_unknown) && self.late_at(asked.limits) <= asked.now
+        (self.locking > 0 || is_unknown)
+            && self.staying == 0
+            && self.late_at(asked.limits) <= asked.now
     }
 
     /// When something here will have taken so long that it might wait for a lock, though no text
@@ -88,6 +93,9 @@ impl Load {
         match limits.idle_order {
             IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
             IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
+            _ if self.staying > 0 && !of.is_locking() => {
+                Rank::Staying(asked.now.since(self.since), weight)
+            }
             _ if self.is_slow(asked) => {
                 let age = asked.now.since(self.since);
                 // What waits for a lock is taken away, so its age says little.
@@ -129,6 +137,8 @@ pub(super) enum Rank {
     Busy(Duration, usize),
     /// A statement put here would wait behind one of this age that is slow or may be.
     Slow(Duration, usize, bool),
+    /// The same, and that may wait for a lock, and is never taken away.
+    Staying(Duration, usize),
 }
 
 /// Up to this many unanswered statements share one connection. More are worth the wake of another
@@ -167,6 +177,8 @@ pub enum Behind {
     /// A statement that seems to wait for a lock, as on all other connections. It will be
     /// [taken away](super::Limits::yield_after).
     Stuck,
+    /// A statement that may wait for a lock, and is never taken away.
+    Staying,
 }
 
 impl<K> Choice<K> {
@@ -175,7 +187,7 @@ impl<K> Choice<K> {
     /// statement there meanwhile.
     pub fn holds(&self, now: Time, limits: &Limits, load: Load) -> bool {
         match self.behind {
-            Behind::Slow(_) | Behind::Unsure | Behind::Stuck => true,
+            Behind::Slow(_) | Behind::Unsure | Behind::Stuck | Behind::Staying => true,
             // Two threads that found it idle must not go one behind the other.
             Behind::Nothing if self.of.is_unsure() => load.is_idle(),
             Behind::Nothing | Behind::Quick => !load.is_slow(&Asked::new(now, limits, self.of)),
@@ -192,6 +204,8 @@ pub struct Patience {
     pub coming: Option<Duration>,
     /// There is another connection besides the chosen one, or one may be opened.
     pub others: bool,
+    /// Somebody has a connection to himself, and so may hold a lock and wait for the statement.
+    pub holders: bool,
 }
 
 impl Patience {
@@ -201,10 +215,12 @@ impl Patience {
             (Behind::Nothing, _) => false,
             // Whoever holds that lock may wait for this very statement.
             (Behind::Stuck, _) => self.coming.is_some(),
+            // Nothing frees what is behind it. In line it waits for no longer than a limit.
+            (Behind::Staying, _) if self.holders => true,
             (_, Expected::Unsure) => self.others,
             (Behind::Quick, _) => false,
             (Behind::Slow(age), Expected::Untold) => self.coming.is_some_and(|max| age > max),
-            (Behind::Slow(_) | Behind::Unsure, _) => self.others,
+            (Behind::Slow(_) | Behind::Unsure | Behind::Staying, _) => self.others,
         }
     }
 }
@@ -221,7 +237,8 @@ impl Patience {
 ///    statements;
 /// 4. only if there is no other, on one with a statement that is slower than
 ///    [`Limits::slow_head`] or may be, the youngest of these; if all are late, and one seems to wait
-///    for a lock, on such a one with the least bytes and statements.
+///    for a lock, on such a one with the least bytes and statements;
+/// 5. last, on one with a statement that may wait for a lock and is never taken away.
 ///
 /// A statement that may wait for a lock goes behind its own kind. For any other, one that may is as
 /// one that may be slow.
@@ -285,6 +302,7 @@ pub fn choose<K>(
         Some(Rank::Slow(..)) if are_late && is_any_stuck => (Behind::Stuck, true),
         Some(Rank::Slow(age, _, false)) => (Behind::Slow(age), true),
         Some(Rank::Slow(_, _, true)) => (Behind::Unsure, true),
+        Some(Rank::Staying(..)) => (Behind::Staying, true),
     };
     Choice { on: chosen.map(|(_, key)| key), helps, behind, of }
 }

@@ -455,7 +455,8 @@ impl Pool {
         let choosy = self.waiters.len() < CHOOSY_MAX;
         // A connection that one caller has to itself is no alternative.
         let others = coming.is_some() || self.shared() + self.claimed() > 1;
-        Patience { coming, others: choosy && others }
+        let holders = self.timings.holders().any();
+        Patience { coming, others: choosy && others, holders }
     }
 
     /// Whether the pool is closed and every connection gone.

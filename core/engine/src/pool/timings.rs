@@ -46,6 +46,16 @@ impl TextKey {
         self.0 & LOCKS != 0
     }
 
+    /// The same key, for a text whose statements are never taken away from those behind them, since
+    /// the error of one does not prove that it had no effect.
+    #[must_use]
+    pub const fn staying(self, stays: bool) -> TextKey {
+        match stays && self.is_measured() {
+            true => TextKey(self.0 | STAYS),
+            false => self,
+        }
+    }
+
     /// The key of a text. Digits and everything between single quotes are left out, so that texts
     /// that differ only in literal numbers and strings have the same key.
     pub fn of(text: &str) -> TextKey {
@@ -59,7 +69,7 @@ impl TextKey {
                 hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
             }
         }
-        TextKey((hash & !LOCKS).max(2))
+        TextKey((hash & !(LOCKS | STAYS)).max(2))
     }
 
     const fn is_measured(self) -> bool {
@@ -69,6 +79,9 @@ impl TextKey {
 
 /// The bit of a key that says that the statements may wait for a lock.
 const LOCKS: u32 = 1 << 31;
+
+/// The bit of a key that says that they are never taken away.
+const STAYS: u32 = 1 << 30;
 
 /// What the pool expects of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,6 +347,7 @@ pub struct Workload {
     statements: usize,
     unsure: usize,
     locking: usize,
+    staying: usize,
     expected: Duration,
     last_end: Time,
     /// The shortest round trip that was seen.
@@ -360,6 +374,7 @@ pub struct Task {
     key: TextKey,
     expected: Expected,
     began: Time,
+    stays: bool,
 }
 
 /// A statement ended.
@@ -387,7 +402,16 @@ impl Workload {
     pub fn new(trip: Duration) -> Workload {
         let (expected, last_end) = (Duration::ZERO, Time::ZERO);
         let pipeline = Members::default();
-        Workload { statements: 0, unsure: 0, locking: 0, expected, last_end, trip, pipeline }
+        Workload {
+            statements: 0,
+            unsure: 0,
+            locking: 0,
+            staying: 0,
+            expected,
+            last_end,
+            trip,
+            pipeline,
+        }
     }
 
     /// About how long a round trip takes: the shortest that was seen.
@@ -402,12 +426,27 @@ impl Workload {
 
     /// A statement was put on the connection.
     pub fn begin(&mut self, now: Time, key: TextKey, timings: &Timings) -> Task {
+        self.begin_as(now, key, key.0 & STAYS != 0, timings)
+    }
+
+    /// The same for a member of a pipeline, which is never taken away.
+    pub fn begin_member(&mut self, now: Time, key: TextKey, timings: &Timings) -> Task {
+        self.begin_as(now, key, true, timings)
+    }
+
+    fn begin_as(&mut self, now: Time, key: TextKey, stays: bool, timings: &Timings) -> Task {
         let expected = timings.expected(key);
-        self.statements += 1;
-        self.unsure += usize::from(expected.is_unsure());
-        self.locking += usize::from(key.may_lock());
+        let task = Task { key, expected, began: now, stays: stays && key.may_lock() };
+        self.count(&task);
         self.expected += expected.takes();
-        Task { key, expected, began: now }
+        task
+    }
+
+    fn count(&mut self, task: &Task) {
+        self.statements += 1;
+        self.unsure += usize::from(task.expected.is_unsure());
+        self.locking += usize::from(task.key.may_lock());
+        self.staying += usize::from(task.stays);
     }
 
     /// A statement left the connection without running: it was taken back, or the connection ended.
@@ -415,6 +454,7 @@ impl Workload {
         self.statements = self.statements.saturating_sub(1);
         self.unsure = self.unsure.saturating_sub(usize::from(task.expected.is_unsure()));
         self.locking = self.locking.saturating_sub(usize::from(task.key.may_lock()));
+        self.staying = self.staying.saturating_sub(usize::from(task.stays));
         self.expected = self.expected.saturating_sub(task.expected.takes());
     }
 
@@ -423,15 +463,13 @@ impl Workload {
     pub fn restart(&mut self, task: &mut Task) {
         self.leave(*task);
         task.expected = Expected::Unsure;
-        self.statements += 1;
-        self.unsure += 1;
-        self.locking += usize::from(task.key.may_lock());
+        self.count(task);
     }
 
     /// Nothing is unanswered, so all expectations are dropped. If the end of a statement was never
     /// reported, it holds up others no longer than this.
     pub fn clear(&mut self) {
-        (self.statements, self.unsure, self.locking) = (0, 0, 0);
+        (self.statements, self.unsure, self.locking, self.staying) = (0, 0, 0, 0);
         self.expected = Duration::ZERO;
     }
 
@@ -502,6 +540,11 @@ impl Workload {
     /// Statements that may wait for a lock, whatever else is expected of them.
     pub fn locking(&self) -> usize {
         self.locking
+    }
+
+    /// Those of them that are never taken away from what is behind them.
+    pub fn staying(&self) -> usize {
+        self.staying
     }
 
     /// The sum of the times that the other statements are expected to take.

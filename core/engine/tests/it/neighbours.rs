@@ -417,6 +417,7 @@ fn load(conns: &[Conn], id: ConnectionId) -> Load {
         trip: conn.workload.trip(),
         unsure: conn.workload.unsure(),
         locking: conn.workload.locking(),
+        staying: conn.workload.staying(),
     }
 }
 

@@ -8,10 +8,10 @@ use onetrip_engine::pool::TextKey;
 use super::statements::Generation;
 use crate::sql::{Traits, classify, may_lock};
 
-/// The key by which a pool knows the statements of a text: how long they take, and whether they may
-/// wait for a lock. `traits`: those of the text.
+/// The key by which a pool knows the statements of a text: how long they take, whether they may wait
+/// for a lock, and whether one can be taken away then. `traits`: those of the text.
 pub fn text_key(sql: &str, traits: Traits) -> TextKey {
-    TextKey::of(sql).locking(may_lock(sql, traits))
+    TextKey::of(sql).locking(may_lock(sql, traits)).staying(traits.partial_effects())
 }
 
 /// A bounded memory of texts.

@@ -17,6 +17,7 @@ pub(crate) struct Hints {
     /// In nanoseconds.
     patience: AtomicU64,
     has_others: AtomicBool,
+    has_holders: AtomicBool,
 }
 
 impl Hints {
@@ -28,6 +29,7 @@ impl Hints {
             can_grow: AtomicBool::new(false),
             patience: AtomicU64::new(u64::MAX),
             has_others: AtomicBool::new(false),
+            has_holders: AtomicBool::new(false),
         }
     }
 
@@ -70,6 +72,7 @@ impl Hints {
     pub(super) fn set_growth(&self, can_grow: bool, patience: Patience) {
         self.can_grow.store(can_grow, Ordering::Relaxed);
         self.has_others.store(patience.others, Ordering::Relaxed);
+        self.has_holders.store(patience.holders, Ordering::Relaxed);
         let nanos = patience.coming.and_then(|age| u64::try_from(age.as_nanos()).ok());
         self.patience.store(nanos.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -81,6 +84,7 @@ impl Hints {
     pub(super) fn patience(&self) -> Patience {
         let nanos = self.patience.load(Ordering::Relaxed);
         let coming = (nanos != u64::MAX).then(|| Duration::from_nanos(nanos));
-        Patience { coming, others: self.has_others.load(Ordering::Relaxed) }
+        let others = self.has_others.load(Ordering::Relaxed);
+        Patience { coming, others, holders: self.has_holders.load(Ordering::Relaxed) }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct LoadCell {
     unsure: AtomicUsize,
     /// How many of them may wait for a lock.
     locking: AtomicUsize,
+    /// How many of those are never taken away.
+    staying: AtomicUsize,
     /// Whether it takes nothing, since an open pipeline holds the connection.
     held: AtomicBool,
     /// About how long a round trip takes, in nanoseconds.
@@ -39,6 +41,7 @@ impl LoadCell {
             expected: AtomicU64::new(0),
             unsure: AtomicUsize::new(0),
             locking: AtomicUsize::new(0),
+            staying: AtomicUsize::new(0),
             held: AtomicBool::new(false),
             trip: AtomicU64::new(u64::try_from(trip.as_nanos()).unwrap_or(0)),
             hints,
@@ -63,6 +66,7 @@ impl LoadCell {
         self.expected.store(expected, Ordering::Relaxed);
         self.unsure.store(workload.unsure(), Ordering::Relaxed);
         self.locking.store(workload.locking(), Ordering::Relaxed);
+        self.staying.store(workload.staying(), Ordering::Relaxed);
     }
 
     /// Sets whether an open pipeline holds the connection. Returns whether one has just let go.
@@ -104,6 +108,7 @@ impl LoadCell {
             expected: Duration::from_nanos(self.expected.load(Ordering::Relaxed)),
             unsure: self.unsure.load(Ordering::Relaxed),
             locking: self.locking.load(Ordering::Relaxed),
+            staying: self.staying.load(Ordering::Relaxed),
             trip: self.trip(),
         }
     }

@@ -282,6 +282,7 @@ const IDLE: Load = Load {
     expected: Duration::ZERO,
     unsure: 0,
     locking: 0,
+    staying: 0,
     trip: Duration::ZERO,
 };
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use onetrip::{Client, Error, Outcome};
+use onetrip::{Client, Error, Outcome, Session};
 
 use crate::support::*;
 
@@ -32,6 +32,13 @@ impl Rows {
             client.execute(&self.update, &[&1]).await.unwrap();
             client.query_one(&self.select, &[&7]).await.unwrap();
         }
+    }
+
+    /// How many wait for a lock of it.
+    async fn waiting(&self, watcher: &Session) -> i64 {
+        let text = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query \
+             like $1";
+        watcher.query_one(text, &[&format!("%{}%", self.table)]).await.unwrap().get(0)
     }
 
     /// What row 1 counts, beyond what was learned.
@@ -99,6 +106,38 @@ fn a_holder_of_a_lock_sends_pipelines_and_blocks_beside_its_transaction() {
                 }
             }
             assert_eq!(rows.count().await, 9);
+        }
+    });
+}
+
+/// P52. What is never taken away: nothing but a limit frees who waits for it.
+#[test]
+fn a_read_beside_a_pipeline_or_a_block_that_waits_for_its_reader_fails_in_time() {
+    run(async {
+        let settings = "connections_max=2&wait_timeout_ms=4000";
+        let watcher = session().await;
+        for in_pipeline in [true, false] {
+            let (rows, client) = (Rows::new().await, client_with(settings).await);
+            rows.learn(&client).await;
+            let tx = client.begin().await.unwrap();
+            tx.execute(&rows.update, &[&1]).await.unwrap();
+            let mut other = client.pipeline();
+            let (waits, end) = if in_pipeline {
+                (other.execute(&rows.update, &[&1]), Some(other.finish()))
+            } else {
+                let update = format!("update {} set n = n + 1 where id = 1", rows.table);
+                (client.execute(&format!("do $$ begin {update}; end $$"), &[]), None)
+            };
+            until(async || rows.waiting(&watcher).await == 1).await;
+            let read = client.query_one(&rows.select, &[&7]).await;
+            failed(read.map(drop), Outcome::NotSent, "wait_timeout");
+            tx.commit().await.unwrap();
+            waits.await.unwrap();
+            if let Some(end) = end {
+                end.await.unwrap();
+            }
+            assert_eq!(client.query_one(&rows.select, &[&7]).await.unwrap().get::<i32>(0), 0);
+            assert_eq!(rows.count().await, 2);
         }
     });
 }

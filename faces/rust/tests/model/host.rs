@@ -172,5 +172,6 @@ const IDLE: Load = Load {
     expected: Duration::ZERO,
     unsure: 0,
     locking: 0,
+    staying: 0,
     trip: Duration::ZERO,
 };

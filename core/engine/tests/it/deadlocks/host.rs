@@ -224,6 +224,7 @@ pub(super) fn load(conns: &[Conn], id: ConnectionId) -> Load {
         expected: conn.workload.expected(),
         unsure: conn.workload.unsure(),
         locking: conn.workload.locking(),
+        staying: conn.workload.staying(),
         trip: conn.workload.trip(),
     }
 }

@@ -47,6 +47,7 @@ pub(crate) const IDLE: Load = Load {
     expected: Duration::ZERO,
     unsure: 0,
     locking: 0,
+    staying: 0,
     trip: Duration::ZERO,
 };
 

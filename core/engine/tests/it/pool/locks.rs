@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use onetrip_engine::pool::{Behind, Expected, Limits, Load, TextKey, Timings, Workload, choose};
+use onetrip_engine::pool::{
+    Behind, Cause, Expected, Limits, Load, TextKey, Timings, Workload, choose,
+};
 use onetrip_engine::{Time, Token};
 
 use super::host::{Did, Host, IDLE, max, millis, seconds};
@@ -294,6 +296,70 @@ fn one_whose_caller_has_gone_may_wait_for_a_lock_as_well() {
     assert_eq!(host.take(), []);
     assert_eq!(host.later(millis(229)), []);
     assert!(matches!(host.later(millis(1))[..], [Did::Placed(1, _)]));
+}
+
+/// P52.
+#[test]
+fn behind_what_is_never_taken_away_nobody_goes_while_somebody_may_hold_its_lock() {
+    // It is on the only connection that others may have, or on all of them.
+    for connections in [2, 3] {
+        for key in [read(), write(), report(), TextKey::UNTOLD] {
+            let mut host = held(connections, connections);
+            for index in 1..connections {
+                host.set(index, Load { staying: 1, ..host.load(index) });
+            }
+            assert_eq!(host.place_text(key), None);
+            host.wait_for(1, key);
+            assert_eq!(host.take(), []);
+            assert_eq!(host.later(millis(29_999)), []);
+            assert_eq!(host.later(millis(1)), [Did::Failed(1, Cause::Deadline)]);
+        }
+    }
+}
+
+#[test]
+fn whoever_waits_for_what_is_never_taken_away_is_served_once_it_ends_or_nobody_holds_a_lock() {
+    let mut host = held(2, 2);
+    host.set(1, Load { staying: 1, ..host.load(1) });
+    host.wait_for(1, read());
+    assert_eq!(host.take(), []);
+    assert_eq!(host.drained(1), [Did::Placed(1, 1)]);
+
+    let mut host = held(2, 2);
+    host.set(1, Load { staying: 1, ..host.load(1) });
+    host.wait_for(1, read());
+    assert_eq!(host.take(), []);
+    assert_eq!(host.release(0), [Did::Shared(0), Did::Placed(1, 0)]);
+}
+
+#[test]
+fn of_two_late_ones_the_one_that_is_taken_away_gets_those_in_line() {
+    let mut host = held(3, 3);
+    host.set(2, Load { staying: 1, ..host.load(2) });
+    host.wait_for(1, read());
+    assert_eq!(host.take(), []);
+    assert_eq!(host.later(millis(249)), []);
+    assert_eq!(host.later(millis(1)), [Did::Placed(1, 1)]);
+}
+
+#[test]
+fn a_workload_counts_what_is_never_taken_away() {
+    let timings = timings();
+    let mut workload = Workload::new(Duration::ZERO);
+    let mut begin = |key: TextKey, is_member| {
+        let task = match is_member {
+            true => workload.begin_member(Time::ZERO, key, &timings),
+            false => workload.begin(Time::ZERO, key, &timings),
+        };
+        let staying = workload.staying();
+        workload.leave(task);
+        assert_eq!(workload.staying(), 0);
+        staying
+    };
+    assert_eq!(begin(write(), false), 0);
+    assert_eq!(begin(write(), true), 1, "a member of a pipeline");
+    assert_eq!(begin(write().staying(true), false), 1, "a CALL");
+    assert_eq!(begin(read(), true), 0, "it waits for no lock");
 }
 
 #[test]

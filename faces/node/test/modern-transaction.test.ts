@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { test } from 'node:test'
 
+import type { PostgresError } from '../src/modern'
 import type { Query } from '../src/modern/query'
 import type { Tx } from '../src/modern/sql'
 import { client, failure } from './modern/client'
@@ -711,6 +714,35 @@ test('a transaction is not committed without statements that found the queue ful
   assert.equal(returned.outcome, 'Rejected')
   assert.equal(await count(), 0)
   await drop()
+})
+
+test('the error of a stream or a COPY leaves a transaction as Rejected', async () => {
+  const sql = client({ connectionsMax: 2 })
+  const table = `ended_${process.pid}`
+  await sql`create table ${sql.id(table)} (id int, ended bool default pg_terminate_backend(pg_backend_pid()))`
+  const inside: Record<string, (tx: Tx) => Promise<unknown>> = {
+    async stream(tx) {
+      for await (const row of tx`select pg_terminate_backend(pg_backend_pid())`) void row
+    },
+    async copyTo(tx) {
+      for await (const part of tx.copyTo`copy (select pg_terminate_backend(pg_backend_pid())) to stdout`) void part
+    },
+    copyFrom: (tx) => pipeline(Readable.from(['1\n']), tx.copyFrom`copy ${tx.id(table)} (id) from stdin`),
+  }
+  for (const [name, work] of Object.entries(inside)) {
+    let own: string | undefined
+    const left = await failure(
+      sql.begin(async (tx) => {
+        await tx`create temp table t ()`
+        await work(tx).catch((error: PostgresError) => {
+          own = error.outcome
+          throw error
+        })
+      }),
+    )
+    assert.deepEqual([name, own, left.outcome], [name, 'Unknown', 'Rejected'])
+  }
+  await sql`drop table ${sql.id(table)}`
 })
 
 test('a ROLLBACK behind a late statement that goes on is not waited for without end', async () => {

@@ -197,6 +197,7 @@ class Feed implements Receiver, Occupant, Loan {
     checkout.connection.ended()
     const ended = endError(checkout.connection.why, how, outcome, start, end)
     const error = (ended && (this.#failure ?? ended))?.about(this.#text)
+    if (error !== undefined) checkout.marks?.(error)
     this.#over(error)
   }
 

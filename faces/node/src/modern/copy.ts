@@ -225,12 +225,13 @@ class Drain implements Receiver, Occupant, Loan {
   ended(how: number, outcome: number, start: number, end: number): void {
     const checkout = this.#checkout as Checkout
     checkout.connection.ended()
-    const error = endError(checkout.connection.why, how, outcome, start, end)
+    const error = endError(checkout.connection.why, how, outcome, start, end)?.about(this.#text)
+    if (error !== undefined) checkout.marks?.(error)
     const stream = this.#reader
     this.#over()
     if (this.#isDestroyed) return
     if (error === undefined) stream?.push(null)
-    else stream?.destroy(error.about(this.#text))
+    else stream?.destroy(error)
   }
 
   #over(): void {

@@ -18,6 +18,8 @@ export interface Checkout {
   readonly rest: Rest
   readonly place: StatementPlace
   release(): void
+  /** Notes an error as one of the transaction that it is part of. */
+  marks?(error: PostgresError): void
 }
 
 /** A scope whose streams and COPYs get a connection from it. */
@@ -47,6 +49,7 @@ export async function lendOfLevel(level: Level, occupant: Occupant): Promise<Che
     rest: Rest.READ,
     place: StatementPlace.TRANSACTION,
     release: () => undefined,
+    marks: (error) => transaction._marks(error),
   }
 }
 

@@ -221,6 +221,7 @@ class Arriving<Row> implements Receiver, Occupant, Loan {
   }
 
   #end(error: unknown): void {
+    if (error instanceof PostgresError) this.#checkout?.marks?.(error)
     if (this.#state === 'running') this.#error = error
     this.#over()
     if (error !== undefined) this.#close()

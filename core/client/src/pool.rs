@@ -262,7 +262,8 @@ impl<H: Lent> Pool<H> {
         let placed = std::mem::take(&mut self.placed);
         for number in &placed {
             let Some(member) = self.members.get_mut(*number) else { continue };
-            (member.placed, member.placed_unsure, member.placed_locking) = (0, false, 0);
+            (member.placed, member.placed_unsure) = (0, false);
+            (member.placed_locking, member.placed_staying) = (0, 0);
             if member.draining && member.is_idle() {
                 self.policy.handle_drained(member.id);
             }
@@ -426,6 +427,7 @@ impl<H: Lent> Pool<H> {
         member.placed += 1;
         member.placed_unsure |= self.policy.timings().expected(key).is_unsure();
         member.placed_locking += usize::from(key.may_lock());
+        member.placed_staying += usize::from(key.stays());
     }
 
     fn drains(&mut self, id: ConnectionId, (is_shared, draining): (bool, bool)) {

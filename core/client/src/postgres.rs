@@ -386,7 +386,7 @@ impl Postgres {
     /// (the first one brings the memory for that), and it measures how long they take.
     pub(crate) fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         self.timings = Some(timings.clone());
-        self.engine.set_yield_after(timings.yield_after());
+        self.engine.set_yield_after(timings.yield_after(), timings.wait_timeout());
         self.engine.yield_to(timings.holders().clone());
         match texts {
             Some(texts) => self.statements.count_with(texts),

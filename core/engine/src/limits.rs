@@ -68,6 +68,10 @@ pub struct Limits {
     /// more requests that only take long. It counts from when the request was sent, so it has to be
     /// well above a round trip.
     pub yield_after: Duration,
+    /// How long a request that stands alone waits, unsent, behind a head that is never taken away,
+    /// while somebody [may hold a lock](crate::Connection::yield_to). Such a head may wait for a
+    /// lock whose holder waits for that very request, and nothing else ends that. Default: for ever.
+    pub wait_behind_max: Duration,
     /// How long new requests wait for the end of a cancel that was sent. Default 5 s. After that
     /// the connection goes on, but should be closed soon
     /// ([`Output::Astray`](crate::Output::Astray)). A connection on which nobody waits for what was
@@ -95,6 +99,7 @@ impl Default for Limits {
             shared_sync_bytes_max: 16 << 10,
             stall_timeout: Duration::from_secs(30),
             yield_after: Duration::MAX,
+            wait_behind_max: Duration::MAX,
             cancel_wait_max: Duration::from_secs(5),
             cancel_grace: Duration::from_secs(1),
         }

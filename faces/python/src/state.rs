@@ -682,7 +682,11 @@ fn is_list(call: &Call) -> bool {
 pub(crate) fn key_of(call: &Call) -> TextKey {
     let of = |call: &Call| call.statement.as_ref().map(|it| it.get().key);
     match &call.want {
-        Want::Calls(calls) => calls.first().and_then(|first| of(first.get())).unwrap_or_default(),
+        Want::Calls(calls) => {
+            let first = calls.first().and_then(|first| of(first.get()));
+            first.unwrap_or_default().staying(true)
+        }
+        Want::Parts(..) => of(call).unwrap_or_default().staying(true),
         Want::Description(_) | Want::Types(..) | Want::TypesOf(..) => TextKey::UNTOLD,
         _ => of(call).unwrap_or_default(),
     }

@@ -346,6 +346,7 @@ fn spawn(
         stall_timeout: settings.stall_timeout,
         cancel_wait_max: settings.cancel_timeout,
         yield_after: context.timings.yield_after(),
+        wait_behind_max: context.timings.wait_timeout(),
         ..Limits::default()
     };
     let Opened { stream: Stream { reader, writer, input }, ready, route, identity, trip } = opened;

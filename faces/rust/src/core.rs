@@ -704,21 +704,14 @@ impl Core {
 
     fn end_task(&mut self, token: Token, end: &End) {
         let Some(entry) = self.replies.entry(token) else { return };
-        let is_member = entry.member.is_some();
         let Some(task) = entry.task.take() else {
             if *end == End::Complete {
                 self.workload.end_pipeline(self.clock, &self.context.timings);
             }
             return;
         };
-        if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
-            return self.workload.leave(task);
-        }
-        if is_member {
-            let completed = !matches!(end, End::Failed(_));
-            return self.workload.end_member(self.clock, task, completed);
-        }
-        let ended = self.workload.end(self.clock, task, &self.context.timings);
+        let ended = self.workload.ended(self.clock, task, end, &self.context.timings);
+        let Some(ended) = ended else { return };
         if ended.slow && ended.behind > 0 {
             self.transport.counts.waited_behind_slow += ended.behind as u64;
             self.context.neighbours.waited(ended);

@@ -70,6 +70,7 @@ impl Home {
 
     /// Finds a place for the pipeline, if it has none: its first statement has this key.
     fn place(&mut self, key: TextKey) {
+        let key = key.staying(true);
         let Home::Empty(executor) = self else { return };
         let Target::Any(pool) = &executor.target else { return };
         let open = opening(executor);

@@ -29,6 +29,8 @@ pub(super) struct Member<H> {
     pub(super) placed_unsure: bool,
     /// How many of them may wait for a lock.
     pub(super) placed_locking: usize,
+    /// How many of those are never taken away.
+    pub(super) placed_staying: usize,
     /// Whether it is shared, and whether the policy waits for it to become idle.
     pub(super) is_shared: bool,
     pub(super) draining: bool,
@@ -55,6 +57,7 @@ impl<H> Members<H> {
             placed: 0,
             placed_unsure: false,
             placed_locking: 0,
+            placed_staying: 0,
             is_shared: false,
             draining: false,
         });
@@ -110,6 +113,7 @@ impl<H: Lent> Member<H> {
             room: load.room.saturating_sub(self.placed),
             unsure: load.unsure + usize::from(self.placed_unsure),
             locking: load.locking + self.placed_locking,
+            staying: load.staying + self.placed_staying,
             ..load
         })
     }

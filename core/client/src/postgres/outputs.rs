@@ -177,9 +177,8 @@ impl Postgres {
         let end = self.flow_ended(token, end);
         let is_late_end = self.is_late_end(token, end);
         let mut used = self.forget(token);
-        let is_member = used.is_member;
         match (used.task.take(), &self.timings) {
-            (Some(task), _) => self.end_task(task, is_member, &end, to),
+            (Some(task), _) => self.end_task(task, &end, to),
             (None, Some(timings)) if end == End::Complete => {
                 self.workload.end_pipeline(self.clock, timings);
             }
@@ -242,16 +241,9 @@ impl Postgres {
         task.into_iter().for_each(|task| self.workload.pass(self.clock, task));
     }
 
-    fn end_task(&mut self, task: Task, is_member: bool, end: &End, to: &mut Completions) {
+    fn end_task(&mut self, task: Task, end: &End, to: &mut Completions) {
         let Some(timings) = &self.timings else { return };
-        if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
-            return self.workload.leave(task);
-        }
-        if is_member {
-            let completed = !matches!(end, End::Failed(_));
-            return self.workload.end_member(self.clock, task, completed);
-        }
-        let ended = self.workload.end(self.clock, task, timings);
+        let Some(ended) = self.workload.ended(self.clock, task, end, timings) else { return };
         if ended.slow && ended.behind > 0 {
             let millis = ended.took.as_secs() as u32 * 1000 + ended.took.subsec_millis();
             let figures = (ended.behind as u32, millis);

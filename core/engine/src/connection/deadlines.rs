@@ -47,7 +47,7 @@ impl<P: Protocol> Connection<P> {
             self.resume(now);
         }
         if now >= self.yield_deadline() {
-            self.take_head_away(now);
+            self.head_is_late(now);
         }
         if now >= self.next_expiry() {
             self.expire(now);
@@ -55,7 +55,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    fn expire(&mut self, now: Time) {
+    pub(super) fn expire(&mut self, now: Time) {
         let mut expired = Vec::new();
         let mut late = |token, outcome| expired.push((token, outcome));
         let failed = match &self.head_failure {

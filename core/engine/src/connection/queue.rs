@@ -254,6 +254,17 @@ impl<X> Queue<X> {
         earliest
     }
 
+    /// The deadline of all that stand alone and may be sent again is now.
+    pub(super) fn hurry(&mut self, now: Time) {
+        for index in 0..self.line.len() {
+            if let Some(Entry::Request { slot, .. }) = self.line.at_mut(index)
+                && slot.resend
+            {
+                slot.deadline = slot.deadline.min(now);
+            }
+        }
+    }
+
     /// Empties the queue and hands out every token in it, and what can be sent on another
     /// connection. `mid_segment`: the first entry continues a segment that is on the wire.
     pub(super) fn drain(

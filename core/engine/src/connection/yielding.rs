@@ -83,9 +83,11 @@ fn is_takeable<X>(slot: &Slot<X>) -> bool {
 }
 
 impl<P: Protocol> Connection<P> {
-    /// Sets [`Limits::yield_after`](crate::Limits::yield_after).
-    pub fn set_yield_after(&mut self, yield_after: Duration) {
+    /// Sets [`Limits::yield_after`](crate::Limits::yield_after) and
+    /// [`Limits::wait_behind_max`](crate::Limits::wait_behind_max).
+    pub fn set_yield_after(&mut self, yield_after: Duration, wait_behind_max: Duration) {
         self.limits.yield_after = yield_after;
+        self.limits.wait_behind_max = wait_behind_max;
     }
 
     /// From now on heads are taken away only while these holders are there: nobody else who holds a
@@ -100,8 +102,8 @@ impl<P: Protocol> Connection<P> {
         self.trip = self.trip.min(trip);
     }
 
-    /// When the head is taken away from those behind it; [`Time::NEVER`] while nobody waits behind
-    /// it, or if it must stay.
+    /// When the head is taken away from those behind it, or they are given up if it must stay;
+    /// [`Time::NEVER`] while nobody waits behind it.
     #[inline]
     pub(super) fn yield_deadline(&self) -> Time {
         // It is asked several times for each request, most of which are alone.
@@ -113,6 +115,11 @@ impl<P: Protocol> Connection<P> {
                 let doublings = slot.yields.saturating_sub(EQUAL).min(u32::BITS - 1);
                 let patience = self.patience().saturating_mul(1 << doublings);
                 self.head_since.after(patience).max(self.next_yield)
+            }
+            Some(slot)
+                if !is_takeable(slot) && (self.someone_is_queued() || !self.yielded.is_empty()) =>
+            {
+                self.head_since.after(self.limits.wait_behind_max).max(self.next_yield)
             }
             _ => Time::NEVER,
         }
@@ -163,11 +170,18 @@ impl<P: Protocol> Connection<P> {
             && !self.is_closed()
     }
 
-    pub(super) fn take_head_away(&mut self, now: Time) {
+    pub(super) fn head_is_late(&mut self, now: Time) {
         if self.holders.as_ref().is_some_and(|holders| !holders.any()) {
             self.next_yield = now.after(LOOK_AGAIN);
             return;
         }
+        match self.wire.at(0).is_some_and(is_takeable) {
+            true => self.take_head_away(now),
+            false => self.let_go(now),
+        }
+    }
+
+    fn take_head_away(&mut self, now: Time) {
         // If it can't be cancelled now, it is tried again after the same time. Its answer is no trip
         // from then on.
         self.head_since = now;
@@ -175,6 +189,20 @@ impl<P: Protocol> Connection<P> {
         let is_awaited = self.wire.at(0).is_some_and(|slot| slot.token != Token::DISCARD);
         self.wire.want(0, if is_awaited { Want::Yield } else { Want::Gently });
         self.look_for_victim(now);
+    }
+
+    /// Gives up what stands alone and was put aside, or is not sent yet: it has no effect.
+    #[cold]
+    fn let_go(&mut self, now: Time) {
+        self.next_yield = now.after(LOOK_AGAIN);
+        for (slot, _) in self.healing.iter_mut().chain(&mut self.yielded) {
+            if !slot.in_order {
+                slot.deadline = slot.deadline.min(now);
+            }
+        }
+        self.queue.hurry(now);
+        self.expire(now);
+        self.fill(now);
     }
 
     /// Whether something on the wire may have to be taken away, so that what a cancel must not hit is
@@ -275,6 +303,13 @@ impl<P: Protocol> Connection<P> {
         self.fill(now);
     }
 
+    /// Whether something on the wire is never taken away, and may wait for a lock: whatever is sent
+    /// behind it now might wait for ever.
+    fn stays_for_long(&self) -> bool {
+        self.holders.as_ref().is_some_and(|holders| holders.any())
+            && self.wire.slots().any(|slot| !is_takeable(slot))
+    }
+
     /// The first of those that were put aside and whose turn has come is next, unless another one is
     /// back.
     #[inline]
@@ -288,7 +323,7 @@ impl<P: Protocol> Connection<P> {
     fn return_one(&mut self) {
         let healing = self.healing.iter().map(|(slot, _)| slot);
         let is_one_back = healing.chain(self.wire.slots()).any(|slot| slot.yields > 0);
-        if is_one_back {
+        if is_one_back || self.stays_for_long() {
             return;
         }
         let mut is_due = |slot: &Slot<P::Expect>| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::output::Output;
-use super::{Expected, Load};
+use super::{Expected, Load, TextKey};
 use crate::Time;
 
 /// The name of one connection.
@@ -72,16 +72,18 @@ pub(super) struct Promised {
     pub(super) statements: usize,
     unsure: usize,
     locking: usize,
+    staying: usize,
     expected: Duration,
     /// When the last of them was placed.
     at: Time,
 }
 
 impl Promised {
-    pub(super) fn add(&mut self, now: Time, of: Expected) {
+    pub(super) fn add(&mut self, now: Time, key: TextKey, of: Expected) {
         self.statements += 1;
         self.unsure += usize::from(of.is_unsure());
-        self.locking += usize::from(of.is_locking());
+        self.locking += usize::from(key.may_lock());
+        self.staying += usize::from(key.stays());
         self.expected += of.takes();
         self.at = now;
     }
@@ -105,6 +107,7 @@ impl Promised {
             since: if load.is_idle() { self.at } else { load.since },
             unsure: load.unsure + self.unsure,
             locking: load.locking + self.locking,
+            staying: load.staying + self.staying,
             expected: load.expected + self.expected,
             ..load
         }

@@ -212,7 +212,7 @@ impl Pool {
             self.announce(index);
         }
         let slot = self.connections.slot_mut(index);
-        slot.promised.add(now, of);
+        slot.promised.add(now, waiter.key, of);
         slot.holding = false;
         let served = Served::new(waiter, Kind::Shared, slot.id, now);
         self.outputs.push_back(Output::Placed(served));

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::Limits;
-use crate::{Holders, Time};
+use crate::{Cause, End, Failure, Holders, Outcome, Time};
 
 /// The pool's name for the text of a statement: the same number for the same text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -46,14 +46,19 @@ impl TextKey {
         self.0 & LOCKS != 0
     }
 
-    /// The same key, for a text whose statements are never taken away from those behind them, since
-    /// the error of one does not prove that it had no effect.
+    /// The same key, for statements that are never taken away from those behind them: those of a
+    /// text like CALL, whose error does not prove that it had no effect, and those of a pipeline.
     #[must_use]
     pub const fn staying(self, stays: bool) -> TextKey {
         match stays && self.is_measured() {
             true => TextKey(self.0 | STAYS),
             false => self,
         }
+    }
+
+    /// Whether its statements may wait for a lock, and are never taken away.
+    pub const fn stays(self) -> bool {
+        self.may_lock() && self.0 & STAYS != 0
     }
 
     /// The key of a text. Digits and everything between single quotes are left out, so that texts
@@ -132,6 +137,7 @@ pub struct Timings {
     /// The same in whole microseconds, in which typical times are kept.
     slow_head_micros: u64,
     yield_after: Duration,
+    wait_timeout: Duration,
     holders: Arc<Holders>,
 }
 
@@ -185,6 +191,7 @@ impl Timings {
             slow_head: limits.slow_head,
             slow_head_micros: micros_of(limits.slow_head),
             yield_after: limits.yield_after_of_members(),
+            wait_timeout: limits.wait_timeout,
             holders: Arc::default(),
         }
     }
@@ -192,6 +199,11 @@ impl Timings {
     /// For the [limit of the same name](crate::Limits::yield_after) of each connection of the pool.
     pub fn yield_after(&self) -> Duration {
         self.yield_after
+    }
+
+    /// For [`wait_behind_max`](crate::Limits::wait_behind_max) of each connection of the pool.
+    pub fn wait_timeout(&self) -> Duration {
+        self.wait_timeout
     }
 
     /// Whether a caller has a connection of the pool to itself.
@@ -293,12 +305,12 @@ fn micros_of(time: Duration) -> u64 {
 }
 
 fn set(key: TextKey) -> usize {
-    key.0 as usize % SETS * WAYS
+    (key.0 & !STAYS) as usize % SETS * WAYS
 }
 
 /// Never zero, so that no entry is.
 fn tag(key: TextKey) -> u32 {
-    (key.0 / SETS as u32).max(1)
+    ((key.0 & !STAYS) / SETS as u32).max(1)
 }
 
 impl Entry {
@@ -375,6 +387,7 @@ pub struct Task {
     expected: Expected,
     began: Time,
     stays: bool,
+    is_member: bool,
 }
 
 /// A statement ended.
@@ -426,7 +439,7 @@ impl Workload {
 
     /// A statement was put on the connection.
     pub fn begin(&mut self, now: Time, key: TextKey, timings: &Timings) -> Task {
-        self.begin_as(now, key, key.0 & STAYS != 0, timings)
+        self.begin_as(now, key, false, timings)
     }
 
     /// The same for a member of a pipeline, which is never taken away.
@@ -434,9 +447,10 @@ impl Workload {
         self.begin_as(now, key, true, timings)
     }
 
-    fn begin_as(&mut self, now: Time, key: TextKey, stays: bool, timings: &Timings) -> Task {
+    fn begin_as(&mut self, now: Time, key: TextKey, is_member: bool, timings: &Timings) -> Task {
         let expected = timings.expected(key);
-        let task = Task { key, expected, began: now, stays: stays && key.may_lock() };
+        let stays = key.staying(is_member).stays();
+        let task = Task { key, expected, began: now, stays, is_member };
         self.count(&task);
         self.expected += expected.takes();
         task
@@ -464,6 +478,23 @@ impl Workload {
         self.leave(*task);
         task.expected = Expected::Unsure;
         self.count(task);
+    }
+
+    /// A statement has ended like this for its caller. Returns how it ended at the server, where that
+    /// is known of it alone.
+    pub fn ended(&mut self, now: Time, task: Task, end: &End, timings: &Timings) -> Option<Ended> {
+        match end {
+            End::Failed(Failure { outcome: Outcome::NotSent, .. }) => self.leave(task),
+            _ if task.is_member => self.end_member(now, task, !matches!(end, End::Failed(_))),
+            End::Failed(Failure { cause: Cause::Deadline, .. }) => {
+                // The server may still be at it. Nothing tells of its answer, so what stays does so
+                // until nothing is unanswered.
+                self.staying += usize::from(task.stays);
+                return Some(self.end(now, task, timings));
+            }
+            _ => return Some(self.end(now, task, timings)),
+        }
+        None
     }
 
     /// Nothing is unanswered, so all expectations are dropped. If the end of a statement was never

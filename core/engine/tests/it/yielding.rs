@@ -585,6 +585,61 @@ fn it_is_back_as_soon_as_nobody_has_a_connection_to_himself() {
     assert_eq!(pair.take(), [COMPLETE(1)]);
 }
 
+/// P52. Its lock's holder may be waiting for one of them.
+#[test]
+fn behind_a_head_that_stays_what_was_not_sent_is_given_up_in_time_and_what_was_put_aside_too() {
+    let waits = Duration::from_secs(3);
+    for are_holders in [true, false] {
+        let mut host = Host::taken(1);
+        let holders = host.pool.timings().holders().clone();
+        let limits = Limits { in_flight_max: 1, wait_behind_max: waits, ..Limits::default() };
+        let mut pair = limited(limits);
+        pair.client.yield_to(holders);
+        // 1 is put aside; 2, which can't be taken away, becomes the head; 3 waits in the queue.
+        pair.resend(1, "o");
+        pair.lose();
+        pair.only(2);
+        pair.take_away_after(AFTER);
+        pair.reply(&hit(1));
+        assert_eq!(pair.take(), [Out::Restarted(1)]);
+        pair.lose();
+        pair.resend(3, "o");
+        if !are_holders {
+            host.release(0);
+        }
+        pair.later(waits - Duration::from_millis(1));
+        assert!(pair.take().is_empty() && pair.client.transmit().is_empty());
+        pair.later(Duration::from_millis(1));
+        let given_up = |id, outcome| Out::Ended(id, failure(outcome, Cause::Deadline));
+        match are_holders {
+            true => {
+                let both = [given_up(1, Outcome::Rejected), given_up(3, Outcome::NotSent)];
+                assert_eq!(pair.take(), both);
+            }
+            false => assert_eq!(pair.take(), [], "nobody can be waiting for one of them"),
+        }
+    }
+}
+
+#[test]
+fn what_was_put_aside_is_not_sent_behind_a_head_that_stays_while_somebody_may_hold_its_lock() {
+    let mut host = Host::taken(1);
+    let mut pair = sent(1..=2);
+    pair.client.yield_to(host.pool.timings().holders().clone());
+    pair.take_away_after(AFTER);
+    pair.reply(&[hit(1), done(2)].concat());
+    assert_eq!(pair.take(), [Out::Restarted(1), COMPLETE(2)]);
+    pair.only(3);
+    pair.lose();
+    pair.later(HOUR);
+    assert!(pair.client.transmit().is_empty());
+    pair.reply(&done(3));
+    assert_eq!(pair.take(), [COMPLETE(3)]);
+    pair.later(Duration::ZERO);
+    assert!(!pair.client.transmit().is_empty());
+    host.release(0);
+}
+
 #[test]
 fn each_time_it_waits_longer_and_from_the_seventeenth_on_it_may_run_longer() {
     let mut pair = sent(1..=1);
@@ -972,7 +1027,7 @@ fn by_default_nothing_is_taken_away() {
     pair.lose();
     assert!(!pair.yields());
     // A host may learn of the limit later.
-    pair.client.set_yield_after(AFTER);
+    pair.client.set_yield_after(AFTER, Duration::MAX);
     assert!(pair.yields());
 }
 

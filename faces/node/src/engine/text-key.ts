@@ -6,6 +6,13 @@ export const UNTOLD = 0
 /** The key of statements behind which nothing must be sent. */
 export const ALONE = 1
 
+/** The key of a pipeline whose first statement has this one: `TextKey::staying`. */
+export function keyOfPipeline(first: number): number {
+  return first > ALONE ? (first | STAYS) >>> 0 : first
+}
+
+const STAYS = 1 << 30
+
 /**
  * The key of a text, by which a pool knows how long its statements take, and whether they may wait
  * for a lock. Digits and single-quoted strings are left out, so texts that differ only in these

@@ -3,7 +3,7 @@ import { End, Flag, Refused, StatementPlace } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { failureOfSegment, type MemberEnd } from '../engine/outcome'
 import { ABORTED, ROLLED_BACK } from '../engine/said'
-import { UNTOLD } from '../engine/text-key'
+import { keyOfPipeline, UNTOLD } from '../engine/text-key'
 import type { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
 import { ended, refused as refusedAt, serverError } from './failure'
@@ -19,7 +19,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   readonly until = Infinity
   /** The key of its first statement: the pool places the pipeline by it. */
   get key(): number {
-    return this.#statements[0]?.key ?? UNTOLD
+    return keyOfPipeline(this.#statements[0]?.key ?? UNTOLD)
   }
   isOver = false
   readonly #pool: Pool

@@ -3,7 +3,7 @@
 //! a cycle, or behind one.
 
 use super::host::Conn;
-use super::server::{Server, Work};
+use super::server::Server;
 use super::tasks::Task;
 use super::{Place, Sim, Use};
 
@@ -67,7 +67,7 @@ impl Moment<'_> {
 
     fn runs(&self, at: usize, id: u32) -> bool {
         let server: &Server = &self.sim.server;
-        let Work::Write(lock) = server.works[&id].0 else { return true };
+        let Some(lock) = server.works[&id].0.lock() else { return true };
         server.blockers(at, lock).all(|backend| match server.backends[backend].in_transaction {
             // It ends with its caller's next steps.
             true => match self.sim.conns[backend].used {

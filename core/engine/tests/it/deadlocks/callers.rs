@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use onetrip_engine::pool::Condition;
-use onetrip_engine::{End, Outcome, Request, SyncPoint, Time, Token};
+use onetrip_engine::{Cause, End, Outcome, Request, SyncPoint, Time, Token};
 
 use super::host::load;
 use super::server::Work;
 use super::tasks::Step;
-use super::{Event, Place, Sim, Statement, Use, micros};
+use super::{Event, Place, Sim, Statement, Use, WAIT_MAX, micros};
 use crate::toy::{Expect, put_request};
 
 impl Sim {
@@ -93,6 +93,8 @@ impl Sim {
             None => {
                 let (token, deadline) =
                     (Token(u64::from(id) << 8 | 255), self.statements[&id].deadline);
+                let limit = if self.has_calls { self.now.after(WAIT_MAX) } else { Time::NEVER };
+                let deadline = deadline.min(limit);
                 self.pool.wait_shared(self.now, token, key, Some(deadline));
             }
         }
@@ -112,7 +114,7 @@ impl Sim {
         let expect = Expect::new(id, SyncPoint::Own);
         let request = Request::isolated(Token(id.into()), expect);
         let cancel_late = self.cancel_late && !is_own;
-        let resend = !is_own && work != Work::Once;
+        let resend = !is_own && !matches!(work, Work::Once | Work::Call(_));
         let request = Request { resend, pinned: is_own, cancel_late, ..request };
         let request = Request { deadline, ..request };
         let sent = conn.engine.submit(self.now, request, |out| {
@@ -125,12 +127,7 @@ impl Sim {
     pub(super) fn ended(&mut self, at: usize, id: u32, end: End) -> Result<(), String> {
         let conn = &mut self.conns[at];
         if let Some(task) = conn.tasks.remove(&id).flatten() {
-            match end {
-                End::Failed(failure) if failure.outcome == Outcome::NotSent => {
-                    conn.workload.leave(task);
-                }
-                _ => _ = conn.workload.end(self.now, task, self.pool.timings()),
-            }
+            let _ = conn.workload.ended(self.now, task, &end, self.pool.timings());
         }
         conn.since = self.now;
         self.told(id, end)
@@ -164,8 +161,16 @@ impl Sim {
         match end {
             End::Complete => self.seen.completed += 1,
             _ if is_late => self.seen.late += 1,
+            // It was in line, or behind what is never taken away.
+            End::Failed(failure)
+                if self.has_calls
+                    && failure.cause == Cause::Deadline
+                    && failure.outcome != Outcome::Unknown =>
+            {
+                self.seen.waited += 1;
+            }
             // The server has ended a cycle.
-            _ if matches!(statement.work, Work::Write(_)) && self.server.deadlocks > 0 => {}
+            _ if statement.work.lock().is_some() && self.server.deadlocks > 0 => {}
             end => return Err(format!("{id} ended as {end:?}")),
         }
         let task = statement.task;

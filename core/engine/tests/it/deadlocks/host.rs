@@ -9,7 +9,7 @@ use onetrip_engine::{self as engine, CancelEnd, Connection, End, Outcome, Time};
 
 use super::server::Backend;
 use super::tasks::Task;
-use super::{Event, Sim, Use, micros};
+use super::{Event, Sim, Use, WAIT_MAX, micros};
 use crate::toy::Toy;
 
 pub(super) struct Conn {
@@ -38,6 +38,7 @@ impl Sim {
     pub(super) fn opened(&mut self, id: ConnectionId) {
         let limits = engine::Limits {
             yield_after: self.pool.timings().yield_after(),
+            wait_behind_max: if self.has_calls { WAIT_MAX } else { Duration::MAX },
             in_flight_max: self.in_flight_max,
             ..engine::Limits::default()
         };

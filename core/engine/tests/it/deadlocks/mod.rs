@@ -22,6 +22,9 @@ use host::Conn;
 use server::{DEADLOCK_TIMEOUT, Lock, Server, Wake, Work};
 use tasks::{Mix, Task};
 
+/// For so long a caller is in line where nothing frees it sooner: behind what is never taken away.
+const WAIT_MAX: Duration = Duration::from_secs(3);
+
 /// Which of the two guards are up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Guards {
@@ -103,6 +106,8 @@ struct Seen {
     deadlocks: usize,
     cancelled: usize,
     stuck: usize,
+    /// For as long as anybody may be in line.
+    waited: usize,
 }
 
 struct Sim {
@@ -120,6 +125,7 @@ struct Sim {
     /// The task that has entered, where only one may.
     inside: Option<usize>,
     in_flight_max: usize,
+    has_calls: bool,
     /// Whether a statement is cancelled at its deadline.
     cancel_late: bool,
     /// Until when each task that can't go on by itself may stay so, and at which of its steps.
@@ -136,7 +142,7 @@ impl Sim {
     fn new(seed: u64, guards: Guards) -> Sim {
         let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut below = |n: u64| next(&mut random) % n;
-        let Mix { connections, locks, tasks } = tasks::mix(&mut below);
+        let Mix { connections, locks, has_calls, tasks } = tasks::mix(&mut below);
         let yield_after = [50, 200, 500][below(3) as usize];
         let limits = Limits {
             connections_max: connections,
@@ -165,12 +171,14 @@ impl Sim {
             statements: HashMap::new(),
             inside: None,
             in_flight_max,
+            has_calls,
             cancel_late,
             most_restarts: 0,
             seen: Seen::default(),
         };
         sim.server.locks.resize_with(locks, Lock::default);
-        for work in (0..locks).map(Work::Write).chain([Work::Read, Work::Once]) {
+        let locking = (0..locks).flat_map(|lock| [Work::Write(lock), Work::Call(lock)]);
+        for work in locking.chain([Work::Read, Work::Once]) {
             let key = sim.key(work);
             (0..if is_known { 100 } else { 0 }).for_each(|_| {
                 sim.pool.timings().took(key, micros(50), Duration::ZERO);
@@ -188,9 +196,11 @@ impl Sim {
             Work::Once => "select b from t".to_owned(),
             // Locks of rows and advisory ones have texts of their own.
             Work::Write(lock) => "x".repeat(1 + lock % 3),
+            Work::Call(lock) => "y".repeat(1 + lock % 3),
             Work::Begin | Work::Commit => return TextKey::UNTOLD,
         };
-        TextKey::of(&text).locking(self.guards.placing && matches!(work, Work::Write(_)))
+        let locks = self.guards.placing && work.lock().is_some();
+        TextKey::of(&text).locking(locks).staying(matches!(work, Work::Call(_)))
     }
 
     fn below(&mut self, n: u64) -> u64 {
@@ -279,7 +289,9 @@ impl Sim {
     fn bound(&self) -> Duration {
         let doublings = self.most_restarts.saturating_sub(2).min(10);
         let each = self.pool.limits().yield_after.min(Duration::from_millis(500));
-        let slack = DEADLOCK_TIMEOUT + Duration::from_millis(1_000);
+        // In line, and then behind one.
+        let waits = if self.has_calls { WAIT_MAX * 2 } else { Duration::ZERO };
+        let slack = DEADLOCK_TIMEOUT + waits + Duration::from_millis(1_000);
         each * (self.tasks.len() as u32 + 1) * (1 << doublings) + slack
     }
 
@@ -291,7 +303,9 @@ impl Sim {
             let mut has: Vec<_> =
                 conn.tasks.keys().map(|id| (id, self.statements[id].work)).collect();
             has.sort_unstable_by_key(|(id, _)| **id);
-            state += &format!("\n{at} {used:?} has {has:?}, the server {:?}", backend.queue);
+            let queue: Vec<_> =
+                backend.queue.iter().map(|id| (id, self.server.works[id].0)).collect();
+            state += &format!("\n{at} {used:?} has {has:?}, the server {queue:?}");
             let due = conn.engine.poll_deadline();
             state +=
                 &format!(" waits for {:?}, since {:?}, due {due:?}", backend.waits, conn.since);
@@ -313,7 +327,7 @@ impl Sim {
             let effects = self.server.effects.get(id).copied().unwrap_or(0);
             let Some(end) = statement.end else { return Err(format!("{id} was never answered")) };
             let is_true = match end {
-                _ if !matches!(statement.work, Work::Write(_)) => true,
+                _ if statement.work.lock().is_none() => true,
                 // What a transaction wrote is undone if that fails later.
                 End::Complete if statement.is_own && self.server.deadlocks > 0 => effects <= 1,
                 End::Complete => effects == 1,
@@ -360,7 +374,7 @@ fn nobody_waits_for_ever_for_one_who_waits_for_him() {
     eprintln!("{all:?}");
     // A generator that no longer covers something would silently test nothing.
     let restarts = all.restarts as usize;
-    for reached in [restarts, all.cancelled, all.stuck, all.late, all.deadlocks] {
+    for reached in [restarts, all.cancelled, all.stuck, all.late, all.waited, all.deadlocks] {
         assert!(reached > 0, "{all:?}");
     }
 }
@@ -388,5 +402,6 @@ impl Seen {
         self.deadlocks += other.deadlocks;
         self.cancelled += other.cancelled;
         self.stuck += other.stuck;
+        self.waited += other.waited;
     }
 }

@@ -20,8 +20,20 @@ pub(super) enum Work {
     Once,
     /// Takes this lock: of a row, or an advisory one.
     Write(usize),
+    /// The same, and must not be sent twice.
+    Call(usize),
     /// Ends the transaction; it undoes one that has failed.
     Commit,
+}
+
+impl Work {
+    /// The lock that it takes.
+    pub(super) fn lock(self) -> Option<usize> {
+        match self {
+            Work::Write(lock) | Work::Call(lock) => Some(lock),
+            Work::Begin | Work::Read | Work::Once | Work::Commit => None,
+        }
+    }
 }
 
 pub(super) enum Wake {
@@ -135,18 +147,18 @@ impl Server {
         }
         let Some(id) = backend.queue.front() else { return };
         backend.running = Some(self.numbers);
-        match self.works[id].0 {
-            Work::Write(_) if backend.aborted => {
+        match self.works[id].0.lock() {
+            Some(_) if backend.aborted => {
                 self.fail(now, at, |id| failed(id, Outcome::Rejected, false));
             }
-            Work::Write(lock) if self.locks[lock].holder.is_some_and(|holder| holder != at) => {
+            Some(lock) if self.locks[lock].holder.is_some_and(|holder| holder != at) => {
                 self.locks[lock].line.push_back(at);
                 self.backends[at].waits = Some(lock);
                 let wake = Wake::Deadlock(at, self.numbers);
                 self.wakes.push((now.after(DEADLOCK_TIMEOUT), wake));
             }
-            Work::Write(lock) => self.take(now, at, lock),
-            Work::Begin | Work::Read | Work::Once | Work::Commit => self.run(now, at),
+            Some(lock) => self.take(now, at, lock),
+            None => self.run(now, at),
         }
     }
 
@@ -172,7 +184,7 @@ impl Server {
         let id = backend.queue[0];
         match self.works[&id].0 {
             Work::Begin => backend.in_transaction = true,
-            Work::Write(_) => backend.written.push(id),
+            Work::Write(_) | Work::Call(_) => backend.written.push(id),
             Work::Commit => backend.in_transaction = false,
             Work::Read | Work::Once => {}
         }

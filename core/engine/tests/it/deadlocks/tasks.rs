@@ -45,19 +45,22 @@ impl Task {
 pub(super) struct Mix {
     pub(super) connections: usize,
     pub(super) locks: usize,
+    /// Whether some of what waits for a lock is never taken away.
+    pub(super) has_calls: bool,
     pub(super) tasks: Vec<Task>,
 }
 
 /// The locks: transactions take those of the first range in ascending order and await writes of
 /// higher ones beside, so that no cycle is the program's own; those of the second in any order, but
-/// await nothing beside; those of the third never.
-struct Ranges(usize, usize, usize);
+/// await nothing beside; those of the third never. At last, whether some writes are calls.
+struct Ranges(usize, usize, usize, bool);
 
 pub(super) fn mix(below: &mut dyn FnMut(u64) -> u64) -> Mix {
     let connections = [2, 2, 3, 5, 10][below(5) as usize];
     let one_holder = connections == 2 || below(4) == 0;
     let mut pick = |from: u64, n: u64| (from + below(n)) as usize;
-    let ranges = Ranges(pick(1, 3), 2, pick(1, 2));
+    let has_calls = pick(0, 3) == 0;
+    let ranges = Ranges(pick(1, 3), 2, pick(1, 2), has_calls);
     let (count, rounds) = (pick(2, 11), pick(1, 4));
     let mut tasks = Vec::new();
     // How many connections an ordinary pool has left for those that await something.
@@ -82,7 +85,7 @@ pub(super) fn mix(below: &mut dyn FnMut(u64) -> u64) -> Mix {
         }
         tasks.push(task);
     }
-    Mix { connections, locks: ranges.0 + ranges.1 + ranges.2, tasks }
+    Mix { connections, locks: ranges.0 + ranges.1 + ranges.2, has_calls, tasks }
 }
 
 fn think(pick: &mut dyn FnMut(u64, u64) -> usize) -> Step {
@@ -115,7 +118,7 @@ fn holds(
             let lock = if held + 1 < ranges.0 && pick(0, 2) == 0 { held + 1 } else { higher };
             let writes = pick(0, 2) == 0 && lock < all;
             let reads = if pick(0, 4) == 0 { Work::Once } else { Work::Read };
-            shared.push((if writes { Work::Write(lock) } else { reads }, None));
+            shared.push((if writes { write(ranges, lock, pick) } else { reads }, None));
         }
         steps.push_back(Step::Shared(shared));
     }
@@ -149,13 +152,18 @@ fn out_of_transaction(mut steps: VecDeque<Step>, one_holder: bool) -> VecDeque<S
     steps
 }
 
+/// A shared statement that takes a lock.
+fn write(ranges: &Ranges, lock: usize, pick: &mut dyn FnMut(u64, u64) -> usize) -> Work {
+    if ranges.3 && pick(0, 3) == 0 { Work::Call(lock) } else { Work::Write(lock) }
+}
+
 /// Updates and reads, one statement at a time.
 fn updates(ranges: &Ranges, pick: &mut dyn FnMut(u64, u64) -> usize) -> VecDeque<Step> {
     let all = ranges.0 + ranges.1 + ranges.2;
     let mut steps = VecDeque::new();
     for _ in 0..pick(1, 4) {
         let lock = if pick(0, 3) == 0 { pick(0, all as u64) } else { pick(0, ranges.0 as u64) };
-        let work = if pick(0, 4) == 0 { Work::Read } else { Work::Write(lock) };
+        let work = if pick(0, 4) == 0 { Work::Read } else { write(ranges, lock, pick) };
         let deadline = (pick(0, 12) == 0).then(|| Duration::from_millis(pick(1, 3_000) as u64));
         steps.push_back(think(pick));
         steps.push_back(Step::Shared(vec![(work, deadline)]));

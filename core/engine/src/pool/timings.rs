@@ -282,6 +282,7 @@ impl Timings {
         self.entries.get_or_init(|| (0..SETS * WAYS).map(|_| AtomicU64::new(0)).collect())
     }
 
+    #[inline(always)]
     fn find(&self, key: TextKey) -> Option<(usize, Entry)> {
         let entries = self.entries.get()?;
         let first = set(key);
@@ -439,21 +440,17 @@ impl Workload {
 
     /// A statement was put on the connection.
     pub fn begin(&mut self, now: Time, key: TextKey, timings: &Timings) -> Task {
-        self.begin_as(now, key, false, timings)
+        let expected = timings.expected(key);
+        let task = Task { key, expected, began: now, stays: key.stays(), is_member: false };
+        self.count(&task);
+        self.expected += expected.takes();
+        task
     }
 
     /// The same for a member of a pipeline, which is never taken away.
     pub fn begin_member(&mut self, now: Time, key: TextKey, timings: &Timings) -> Task {
-        self.begin_as(now, key, true, timings)
-    }
-
-    fn begin_as(&mut self, now: Time, key: TextKey, is_member: bool, timings: &Timings) -> Task {
-        let expected = timings.expected(key);
-        let stays = key.staying(is_member).stays();
-        let task = Task { key, expected, began: now, stays, is_member };
-        self.count(&task);
-        self.expected += expected.takes();
-        task
+        let task = self.begin(now, key.staying(true), timings);
+        Task { is_member: true, ..task }
     }
 
     fn count(&mut self, task: &Task) {

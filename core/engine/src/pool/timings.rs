@@ -282,7 +282,8 @@ impl Timings {
         self.entries.get_or_init(|| (0..SETS * WAYS).map(|_| AtomicU64::new(0)).collect())
     }
 
-    #[inline(always)]
+    // JavaScript's module, whose size counts for more, has it once.
+    #[cfg_attr(not(target_family = "wasm"), inline(always))]
     fn find(&self, key: TextKey) -> Option<(usize, Entry)> {
         let entries = self.entries.get()?;
         let first = set(key);

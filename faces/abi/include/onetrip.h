@@ -346,6 +346,10 @@ uint32_t onetrip_postgres_classify(const uint8_t *text, size_t len);
  */
 uint32_t onetrip_postgres_text_key(const uint8_t *text, size_t len);
 
+/* A bit of the key of a pipeline, which otherwise is that of its first statement: it is never taken
+   away from what is behind it. */
+enum { ONETRIP_KEY_STAYS = 1073741824 };
+
 /* Where a statement is about to be sent. */
 enum {
     ONETRIP_PLACE_SHARED = 0,     /* a connection that other callers use too, with its own sync

@@ -1,5 +1,7 @@
 //! The numbers that hosts pass in and get back.
 
+use onetrip_engine::pool::TextKey;
+
 /// What the text of a statement shows, as bits. See `onetrip_postgres::sql::Traits`.
 pub mod shows {
     /// It begins, ends or divides a transaction.
@@ -49,6 +51,18 @@ pub mod place {
     /// Where a replica may serve it, which only reads may ask for.
     pub const READ: u32 = 5;
 }
+
+/// Bits of the key of a text.
+pub mod key {
+    /// In the key of a pipeline, which otherwise is that of its first statement: it is never taken
+    /// away from what is behind it.
+    pub const STAYS: u32 = 1 << 30;
+}
+
+const _: () = {
+    let key = TextKey::from_number(2);
+    assert!(key.staying(true).number() == key.number() | key::STAYS);
+};
 
 /// How a statement of a segment ended, beside the outcomes.
 pub mod member {

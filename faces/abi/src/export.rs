@@ -25,7 +25,7 @@ use onetrip_postgres::sql::{
     Place, Refusal, Traits, classify, is_shareable, refusal_of_one, refusal_of_read,
 };
 
-pub use crate::codes::{member, place, refused, shows};
+pub use crate::codes::{key, member, place, refused, shows};
 use crate::memory;
 use crate::room::Connection;
 use crate::time::{deadline, millis, time};

@@ -481,18 +481,20 @@ impl Workload {
     /// A statement has ended like this for its caller. Returns how it ended at the server, where that
     /// is known of it alone.
     pub fn ended(&mut self, now: Time, task: Task, end: &End, timings: &Timings) -> Option<Ended> {
-        match end {
-            End::Failed(Failure { outcome: Outcome::NotSent, .. }) => self.leave(task),
-            _ if task.is_member => self.end_member(now, task, !matches!(end, End::Failed(_))),
-            End::Failed(Failure { cause: Cause::Deadline, .. }) => {
-                // The server may still be at it. Nothing tells of its answer, so what stays does so
-                // until nothing is unanswered.
-                self.staying += usize::from(task.stays);
-                return Some(self.end(now, task, timings));
-            }
-            _ => return Some(self.end(now, task, timings)),
+        if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
+            self.leave(task);
+            return None;
         }
-        None
+        if matches!(end, End::Failed(Failure { cause: Cause::Deadline, .. })) {
+            // The server may still be at it. Nothing tells of its answer, so what stays does so until
+            // nothing is unanswered.
+            self.staying += usize::from(task.stays);
+        }
+        if task.is_member {
+            self.end_member(now, task, !matches!(end, End::Failed(_)));
+            return None;
+        }
+        Some(self.end(now, task, timings))
     }
 
     /// Nothing is unanswered, so all expectations are dropped. If the end of a statement was never

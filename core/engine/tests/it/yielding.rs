@@ -623,12 +623,9 @@ fn behind_a_head_that_stays_what_was_not_sent_is_given_up_in_time_and_what_was_p
 
 #[test]
 fn what_was_put_aside_is_not_sent_behind_a_head_that_stays_while_somebody_may_hold_its_lock() {
-    let mut host = Host::taken(1);
-    let mut pair = sent(1..=2);
+    let mut pair = Pair::put_aside();
+    let host = Host::taken(1);
     pair.client.yield_to(host.pool.timings().holders().clone());
-    pair.take_away_after(AFTER);
-    pair.reply(&[hit(1), done(2)].concat());
-    assert_eq!(pair.take(), [Out::Restarted(1), COMPLETE(2)]);
     pair.only(3);
     pair.lose();
     pair.later(HOUR);
@@ -637,7 +634,6 @@ fn what_was_put_aside_is_not_sent_behind_a_head_that_stays_while_somebody_may_ho
     assert_eq!(pair.take(), [COMPLETE(3)]);
     pair.later(Duration::ZERO);
     assert!(!pair.client.transmit().is_empty());
-    host.release(0);
 }
 
 #[test]

@@ -38,10 +38,10 @@ table! {
          failover may lose what this statement did"
     /// Its deadline passed in the queue.
     LATE_UNSENT "timeout"
-        "the deadline passed before the request was sent"
+        "the deadline, or wait_timeout, passed before the request was sent"
     /// Its deadline passed, and the server rejected it.
     LATE_REJECTED "timeout"
-        "the deadline passed, and the request has no effect"
+        "the deadline, or wait_timeout, passed, and the request has no effect"
     /// Its deadline passed before the server answered.
     LATE "timeout"
         "the deadline passed before the server answered; the request may have run"

@@ -6,7 +6,7 @@ use std::process::Command;
 use onetrip_abi::completion::{
     Completion, close, cluster_why, end, event, kind, outcome, pool_cause, role,
 };
-use onetrip_abi::export::{flag, member, place, refused, shows};
+use onetrip_abi::export::{flag, key, member, place, refused, shows};
 use onetrip_abi::export_cache::found;
 use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
 use onetrip_abi::export_connect::{action, event as connect_event, fault};
@@ -215,6 +215,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("STREAM", flag::STREAM),
         ("REPEATABLE", flag::REPEATABLE),
         ("DESCRIBE", flag::DESCRIBE),
+        ("KEY_STAYS", key::STAYS),
         ("PLACE_SHARED", place::SHARED),
         ("PLACE_PIPELINE", place::PIPELINE),
         ("PLACE_ALONE", place::ALONE),

@@ -28,7 +28,7 @@ export const enum Act {
   LEAVE_OUT = 11,
 }
 
-/** What leaves a transaction: a failure of its own, where the server has answered ROLLBACK, and so on. */
+/** What leaves a transaction: a failure of its own, that of another statement, or that of COMMIT. */
 export const enum Leaver { OWN = 0, OTHER = 1, COMMIT = 2 }
 
 /** The rest of a stream that is left: read it, cancel it, or close the connection if it is long. */

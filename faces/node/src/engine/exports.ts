@@ -569,6 +569,11 @@ export const enum Trait {
 }
 
 /** From `faces/abi/src/codes.rs`. */
+export const enum Key {
+  STAYS = 1 << 30,
+}
+
+/** From `faces/abi/src/codes.rs`. */
 export const enum StatementPlace {
   SHARED = 0,
   PIPELINE = 1,

@@ -22,12 +22,12 @@ export const UNCONFIRMED: Said = {
 
 export const LATE_UNSENT: Said = {
   code: 'timeout',
-  text: 'the deadline passed before the request was sent',
+  text: 'the deadline, or wait_timeout, passed before the request was sent',
 }
 
 export const LATE_REJECTED: Said = {
   code: 'timeout',
-  text: 'the deadline passed, and the request has no effect',
+  text: 'the deadline, or wait_timeout, passed, and the request has no effect',
 }
 
 export const LATE: Said = {

@@ -1,3 +1,4 @@
+import { Key } from './exports'
 import { ENGINE_LOST, memory } from './memory'
 
 /** No text is known: the statement is placed by the load of the connections only. */
@@ -6,12 +7,10 @@ export const UNTOLD = 0
 /** The key of statements behind which nothing must be sent. */
 export const ALONE = 1
 
-/** The key of a pipeline whose first statement has this one: `TextKey::staying`. */
+/** The key of a pipeline whose first statement has this one. */
 export function keyOfPipeline(first: number): number {
-  return first > ALONE ? (first | STAYS) >>> 0 : first
+  return first > ALONE ? (first | Key.STAYS) >>> 0 : first
 }
-
-const STAYS = 1 << 30
 
 /**
  * The key of a text, by which a pool knows how long its statements take, and whether they may wait

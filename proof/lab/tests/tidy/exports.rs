@@ -37,7 +37,7 @@ const CONNECT: &str = "core/client/src/connect.rs";
 const CODES: &str = "faces/abi/src/codes.rs";
 const REPLICAS: &str = "faces/abi/src/export_replicas.rs";
 const LOOK: &str = "core/client/src/redis/look.rs";
-const NUMBERS: [Numbers; 26] = [
+const NUMBERS: [Numbers; 27] = [
     ("Kind", COMPLETION, "kind", all, ""),
     ("ClusterWhy", COMPLETION, "cluster_why", all, ""),
     ("Role", COMPLETION, "role", all, ""),
@@ -55,6 +55,7 @@ const NUMBERS: [Numbers; 26] = [
     ("Traits", LOOK, "traits", |name| !is_place(name), ""),
     ("Place", LOOK, "traits", is_place, ""),
     ("Trait", CODES, "shows", all, ""),
+    ("Key", CODES, "key", all, ""),
     ("StatementPlace", CODES, "place", all, ""),
     ("Member", CODES, "member", all, ""),
     // For a message.

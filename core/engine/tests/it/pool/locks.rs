@@ -5,7 +5,7 @@ use std::time::Duration;
 use onetrip_engine::pool::{
     Behind, Cause, Expected, Limits, Load, TextKey, Timings, Workload, choose,
 };
-use onetrip_engine::{Time, Token};
+use onetrip_engine::{End, Failure, Outcome, Time, Token};
 
 use super::host::{Did, Host, IDLE, max, millis, seconds};
 
@@ -298,6 +298,17 @@ fn one_whose_caller_has_gone_may_wait_for_a_lock_as_well() {
     assert!(matches!(host.later(millis(1))[..], [Did::Placed(1, _)]));
 }
 
+/// What is on the connection can't be taken away.
+fn stays(host: &mut Host, index: usize) {
+    host.set(index, Load { staying: 1, ..host.load(index) });
+}
+
+/// Caller 1 is in line, and nothing is done about it.
+fn waits(host: &mut Host, key: TextKey) {
+    host.wait_for(1, key);
+    assert_eq!(host.take(), []);
+}
+
 /// P52.
 #[test]
 fn behind_what_is_never_taken_away_nobody_goes_while_somebody_may_hold_its_lock() {
@@ -305,12 +316,9 @@ fn behind_what_is_never_taken_away_nobody_goes_while_somebody_may_hold_its_lock(
     for connections in [2, 3] {
         for key in [read(), write(), report(), TextKey::UNTOLD] {
             let mut host = held(connections, connections);
-            for index in 1..connections {
-                host.set(index, Load { staying: 1, ..host.load(index) });
-            }
+            (1..connections).for_each(|index| stays(&mut host, index));
             assert_eq!(host.place_text(key), None);
-            host.wait_for(1, key);
-            assert_eq!(host.take(), []);
+            waits(&mut host, key);
             assert_eq!(host.later(millis(29_999)), []);
             assert_eq!(host.later(millis(1)), [Did::Failed(1, Cause::Deadline)]);
         }
@@ -319,25 +327,21 @@ fn behind_what_is_never_taken_away_nobody_goes_while_somebody_may_hold_its_lock(
 
 #[test]
 fn whoever_waits_for_what_is_never_taken_away_is_served_once_it_ends_or_nobody_holds_a_lock() {
-    let mut host = held(2, 2);
-    host.set(1, Load { staying: 1, ..host.load(1) });
-    host.wait_for(1, read());
-    assert_eq!(host.take(), []);
-    assert_eq!(host.drained(1), [Did::Placed(1, 1)]);
-
-    let mut host = held(2, 2);
-    host.set(1, Load { staying: 1, ..host.load(1) });
-    host.wait_for(1, read());
-    assert_eq!(host.take(), []);
-    assert_eq!(host.release(0), [Did::Shared(0), Did::Placed(1, 0)]);
+    let waiting = || {
+        let mut host = held(2, 2);
+        stays(&mut host, 1);
+        waits(&mut host, read());
+        host
+    };
+    assert_eq!(waiting().drained(1), [Did::Placed(1, 1)]);
+    assert_eq!(waiting().release(0), [Did::Shared(0), Did::Placed(1, 0)]);
 }
 
 #[test]
 fn of_two_late_ones_the_one_that_is_taken_away_gets_those_in_line() {
     let mut host = held(3, 3);
-    host.set(2, Load { staying: 1, ..host.load(2) });
-    host.wait_for(1, read());
-    assert_eq!(host.take(), []);
+    stays(&mut host, 2);
+    waits(&mut host, read());
     assert_eq!(host.later(millis(249)), []);
     assert_eq!(host.later(millis(1)), [Did::Placed(1, 1)]);
 }
@@ -360,6 +364,31 @@ fn a_workload_counts_what_is_never_taken_away() {
     assert_eq!(begin(write(), true), 1, "a member of a pipeline");
     assert_eq!(begin(write().staying(true), false), 1, "a CALL");
     assert_eq!(begin(read(), true), 0, "it waits for no lock");
+}
+
+/// Nothing tells when the server is done with it.
+#[test]
+fn what_is_never_taken_away_counts_also_once_its_caller_has_given_up_until_all_is_answered() {
+    let timings = timings();
+    let failed = |outcome, cause| End::Failed(Failure { outcome, cause });
+    let late = failed(Outcome::Unknown, onetrip_engine::Cause::Deadline);
+    let refused = failed(Outcome::Rejected, onetrip_engine::Cause::Server);
+    let unsent = failed(Outcome::NotSent, onetrip_engine::Cause::Deadline);
+    for is_member in [true, false] {
+        for (end, staying) in [(End::Complete, 0), (refused, 0), (unsent, 0), (late, 1)] {
+            let mut workload = Workload::new(Duration::ZERO);
+            let key = write().staying(true);
+            let task = match is_member {
+                true => workload.begin_member(Time::ZERO, key, &timings),
+                false => workload.begin(Time::ZERO, key, &timings),
+            };
+            let ended = workload.ended(Time::ZERO, task, &end, &timings);
+            assert_eq!(ended.is_some(), !is_member && end != unsent, "{end:?}");
+            assert_eq!((workload.staying(), workload.locking()), (staying, 0), "{end:?}");
+            workload.clear();
+            assert_eq!(workload.staying(), 0);
+        }
+    }
 }
 
 #[test]
